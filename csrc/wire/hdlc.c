@@ -1,0 +1,265 @@
+#include "wire/hdlc.h"
+
+#include <string.h>
+
+#define ESCAPED_FLAG (NM_HDLC_FLAG ^ NM_HDLC_MASK)
+#define ESCAPED_ESCAPE (NM_HDLC_ESCAPE ^ NM_HDLC_MASK)
+
+size_t nm_hdlc_escaped_size(nm_span data) {
+  size_t n = data.len;
+  for (size_t i = 0; i < data.len; i++) {
+    n += data.ptr[i] == NM_HDLC_FLAG || data.ptr[i] == NM_HDLC_ESCAPE;
+  }
+  return n;
+}
+
+size_t nm_hdlc_frame_size(nm_span data) {
+  return nm_hdlc_escaped_size(data) + 2;
+}
+
+#define ONES UINT64_C(0x0101010101010101)
+
+/* Not 0 when a byte of |word| is 0. */
+static uint64_t zero_bytes(uint64_t word) {
+  return (word - ONES) & ~word & (ONES << 7);
+}
+
+static bool is_special(uint8_t c) {
+  return c == NM_HDLC_FLAG || c == NM_HDLC_ESCAPE;
+}
+
+/* Where the next byte to be escaped is, from |at| on; the end when there is
+ * none. Random bytes have one in 128, so eight are looked at together. */
+static size_t next_special(nm_span data, size_t at) {
+  uint64_t word;
+  while (data.len - at >= sizeof(word)) {
+    memcpy(&word, &data.ptr[at], sizeof(word));
+    if ((zero_bytes(word ^ (ONES * NM_HDLC_FLAG)) |
+         zero_bytes(word ^ (ONES * NM_HDLC_ESCAPE))) != 0) {
+      break;
+    }
+    at += sizeof(word);
+  }
+  while (at < data.len && !is_special(data.ptr[at])) {
+    at++;
+  }
+  return at;
+}
+
+/* Writes |data| escaped to a place that is known to be large enough. */
+static void put_escaped(nm_writer *w, nm_span data) {
+  size_t from = 0;
+  while (from < data.len) {
+    size_t to = next_special(data, from);
+    nm_writer_put(w, &data.ptr[from], to - from);
+    if (to < data.len) {
+      nm_writer_u8(w, NM_HDLC_ESCAPE);
+      nm_writer_u8(w, (uint8_t)(data.ptr[to++] ^ NM_HDLC_MASK));
+    }
+    from = to;
+  }
+}
+
+int nm_hdlc_escape(nm_writer *w, nm_span data) {
+  size_t n = nm_hdlc_escaped_size(data);
+  nm_writer part = nm_writer_of(nm_writer_reserve(w, n), n);
+  if (w->status == NM_OK) {
+    put_escaped(&part, data);
+  }
+  return w->status;
+}
+
+int nm_hdlc_frame(nm_writer *w, nm_span data) {
+  size_t n = nm_hdlc_frame_size(data);
+  nm_writer part = nm_writer_of(nm_writer_reserve(w, n), n);
+  if (w->status == NM_OK) {
+    nm_writer_u8(&part, NM_HDLC_FLAG);
+    put_escaped(&part, data);
+    nm_writer_u8(&part, NM_HDLC_FLAG);
+  }
+  return w->status;
+}
+
+/* Unescapes |data|, which begins at |base| of what the caller was given. */
+static int unescape_at(nm_writer *w, nm_span data, size_t base,
+                       nm_fault *fault) {
+  nm_reader r = nm_reader_of(data);
+  while (nm_reader_left(&r) > 0) {
+    size_t at = base + r.pos;
+    uint8_t c = nm_reader_u8(&r);
+    if (c == NM_HDLC_FLAG) {
+      return nm_fault_set(fault, NM_E(ESCAPE), "frame", at);
+    }
+    if (c == NM_HDLC_ESCAPE) {
+      c = nm_reader_u8(&r);
+      if (c != ESCAPED_FLAG && c != ESCAPED_ESCAPE) {
+        return nm_fault_set(fault, NM_E(ESCAPE), "frame", at);
+      }
+      c ^= NM_HDLC_MASK;
+    }
+    nm_writer_u8(w, c);
+  }
+  return w->status == NM_OK ? NM_OK
+                            : nm_fault_set(fault, w->status, "output", w->pos);
+}
+
+int nm_hdlc_unescape(nm_writer *w, nm_span data, nm_fault *fault) {
+  return unescape_at(w, data, 0, fault);
+}
+
+int nm_hdlc_unframe(nm_writer *w, nm_span frame, nm_fault *fault) {
+  nm_reader r = nm_reader_of(frame);
+  uint8_t first = nm_reader_u8(&r);
+  if (r.status != NM_OK) {
+    return nm_fault_set(fault, r.status, "frame", 0);
+  }
+  if (first != NM_HDLC_FLAG) {
+    return nm_fault_set(fault, NM_E(VALUE), "frame", 0);
+  }
+  nm_span content = nm_reader_until(&r, NM_HDLC_FLAG);
+  if (nm_reader_left(&r) == 0) {
+    return nm_fault_set(fault, NM_E(TRUNCATED), "frame", frame.len);
+  }
+  if (content.len == 0) {
+    return nm_fault_set(fault, NM_E(EMPTY), "frame", 1);
+  }
+  if (nm_reader_left(&r) > 1) {
+    return nm_fault_set(fault, NM_E(TRAILING), "frame", r.pos + 1);
+  }
+  return unescape_at(w, content, 1, fault);
+}
+
+int nm_hdlc_decoder_init(nm_hdlc_decoder *d, uint8_t *storage,
+                         const nm_hdlc_limits *limits) {
+  if (limits->frame_max == 0 || limits->buffered_max < limits->frame_max) {
+    return NM_E(ARGUMENT);
+  }
+  *d = (nm_hdlc_decoder){.limits = *limits, .storage = storage};
+  return NM_OK;
+}
+
+/* Ends the open frame; |open| tells whether its last flag begins another. */
+static void restart(nm_hdlc_decoder *d, bool open) {
+  d->len = 0;
+  d->raw = open ? 1 : 0;
+  d->open = open;
+  d->escape = false;
+  d->overflow = false;
+}
+
+void nm_hdlc_decoder_reset(nm_hdlc_decoder *d) {
+  restart(d, false);
+}
+
+static void store(nm_hdlc_decoder *d, nm_span s) {
+  nm_writer w = nm_writer_of(d->storage, d->limits.frame_max);
+  w.pos = d->len;
+  if (s.len > nm_writer_left(&w)) {
+    d->overflow = true;
+    return;
+  }
+  nm_writer_span(&w, s);
+  d->len = w.pos;
+}
+
+static void store_byte(nm_hdlc_decoder *d, uint8_t c) {
+  store(d, nm_span_of(&c, 1));
+}
+
+/* The second byte of an escape. An invalid one keeps both bytes, of which the
+ * second may begin the next escape, as the wire's reference has it. */
+static void end_escape(nm_hdlc_decoder *d, nm_reader *r) {
+  nm_reader look = *r;
+  uint8_t c = nm_reader_u8(&look);
+  d->escape = false;
+  if (c == ESCAPED_FLAG || c == ESCAPED_ESCAPE) {
+    store_byte(d, c ^ NM_HDLC_MASK);
+    *r = look;
+  } else {
+    d->counters.bad_escapes++;
+    store_byte(d, NM_HDLC_ESCAPE);
+  }
+}
+
+/* Adds bytes without a flag to the open frame. */
+static void append(nm_hdlc_decoder *d, nm_span run) {
+  nm_reader r = nm_reader_of(run);
+  while (nm_reader_left(&r) > 0 && !d->overflow) {
+    if (d->escape) {
+      end_escape(d, &r);
+      continue;
+    }
+    store(d, nm_reader_until(&r, NM_HDLC_ESCAPE));
+    if (nm_reader_left(&r) > 0) {
+      (void)nm_reader_u8(&r);
+      d->escape = true;
+    }
+  }
+}
+
+/* Judges a complete frame of |len| bytes. */
+static bool accept(nm_hdlc_decoder *d, size_t len) {
+  if (!d->overflow && len == 0) {
+    d->counters.empty++;
+    return false;
+  }
+  bool oversize = d->overflow || len > d->limits.frame_max;
+  if (!oversize && len >= d->limits.frame_min) {
+    d->counters.frames++;
+    return true;
+  }
+  *(oversize ? &d->counters.oversize : &d->counters.runts) += 1;
+  d->counters.discarded_bytes += d->raw - 1;
+  return false;
+}
+
+/* Skips to the first flag. */
+static void open_frame(nm_hdlc_decoder *d, nm_reader *in) {
+  d->counters.discarded_bytes += nm_reader_until(in, NM_HDLC_FLAG).len;
+  if (nm_reader_left(in) > 0) {
+    (void)nm_reader_u8(in);
+    restart(d, true);
+  }
+}
+
+/* Takes bytes of the open frame; true when its end was there and it is good. */
+static bool take_frame(nm_hdlc_decoder *d, nm_reader *in, nm_span *frame) {
+  nm_span run = nm_reader_until(in, NM_HDLC_FLAG);
+  bool closed = nm_reader_left(in) > 0;
+  bool whole = closed && d->raw == 1;
+  d->raw += run.len;
+  nm_reader look = nm_reader_of(run);
+  if (whole && nm_reader_until(&look, NM_HDLC_ESCAPE).len == run.len) {
+    *frame = run;
+  } else {
+    append(d, run);
+    if (closed && d->escape && !d->overflow) {
+      d->counters.bad_escapes++;
+      store_byte(d, NM_HDLC_ESCAPE);
+    }
+    *frame = nm_span_of(d->storage, d->len);
+  }
+  if (!closed) {
+    return false;
+  }
+  (void)nm_reader_u8(in);
+  bool good = accept(d, frame->len);
+  restart(d, true);
+  return good;
+}
+
+bool nm_hdlc_decoder_next(nm_hdlc_decoder *d, nm_reader *in, nm_span *frame) {
+  while (nm_reader_left(in) > 0) {
+    if (!d->open) {
+      open_frame(d, in);
+    } else if (take_frame(d, in, frame)) {
+      return true;
+    }
+  }
+  if (d->open && d->raw > d->limits.buffered_max) {
+    d->counters.oversize++;
+    d->counters.discarded_bytes += d->raw - 1;
+    restart(d, false);
+  }
+  return false;
+}

@@ -1,0 +1,194 @@
+/* Numbers of the LXMF wire (LXMF 2.5, 3.1, 6.1, 7, 13.1). */
+#ifndef NM_WIRE_LXMF_CONSTANTS_H
+#define NM_WIRE_LXMF_CONSTANTS_H
+
+#include "base/bytes.h"
+
+/* Sizes in bytes (LXMF 3.1). They follow from MTU 500 and do not change with
+ * the MTU of a link. */
+#define NM_LXMF_HEADER_SIZE 96 /* destination, source, signature */
+#define NM_LXMF_PACKED_MIN 111 /* empty title, content and fields */
+#define NM_LXMF_TIMESTAMP_SIZE 8
+#define NM_LXMF_STRUCT_OVERHEAD 8
+#define NM_LXMF_OVERHEAD 112
+#define NM_LXMF_STAMP_SIZE 32
+#define NM_LXMF_TICKET_SIZE 16
+#define NM_LXMF_ENCRYPTED_PACKET_MDU 383
+#define NM_LXMF_ENCRYPTED_PACKET_MAX_CONTENT 287
+#define NM_LXMF_LINK_PACKET_MDU 431
+#define NM_LXMF_LINK_PACKET_MAX_CONTENT 319
+#define NM_LXMF_PLAIN_PACKET_MDU 464
+#define NM_LXMF_PLAIN_PACKET_MAX_CONTENT 368
+/* Longest opportunistic plaintext that older senders make (LXMF 3.2). */
+#define NM_LXMF_OPPORTUNISTIC_ACCEPT_MAX 391
+#define NM_LXMF_QR_MAX_STORAGE 2953
+#define NM_LXMF_PAPER_MDU 2210
+#define NM_LXMF_URI_SCHEMA "lxm"
+
+/* Limits in units of 1000 bytes. */
+#define NM_LXMF_DELIVERY_LIMIT_KB 1000
+#define NM_LXMF_PROPAGATION_LIMIT_KB 256
+#define NM_LXMF_SYNC_LIMIT_KB 10240
+
+/* Work block rounds (LXMF 6.1). */
+#define NM_LXMF_ROUNDS_MESSAGE 3000
+#define NM_LXMF_ROUNDS_PROPAGATION 1000
+#define NM_LXMF_ROUNDS_PEERING 25
+/* The value of a ticket's stamp. */
+#define NM_LXMF_COST_TICKET 256
+
+/* Costs (LXMF 5.1, 5.2). */
+#define NM_LXMF_STAMP_COST_MIN 1
+#define NM_LXMF_STAMP_COST_MAX 254
+#define NM_LXMF_PROPAGATION_COST 16
+#define NM_LXMF_PROPAGATION_COST_MIN 13
+#define NM_LXMF_PROPAGATION_COST_FLEX 3
+#define NM_LXMF_PEERING_COST 18
+#define NM_LXMF_PEERING_COST_MAX 26
+
+/* Tickets, in seconds (LXMF 7). */
+#define NM_LXMF_TICKET_EXPIRY_S 1814400
+#define NM_LXMF_TICKET_RENEW_S 1209600
+#define NM_LXMF_TICKET_INTERVAL_S 86400
+#define NM_LXMF_TICKET_GRACE_S 432000
+
+/* Functionality codes of delivery announces. */
+#define NM_LXMF_SF_COMPRESSION 0x00
+
+typedef enum nm_lxmf_state {
+  NM_LXMF_GENERATING = 0x00,
+  NM_LXMF_OUTBOUND = 0x01,
+  NM_LXMF_SENDING = 0x02,
+  NM_LXMF_SENT = 0x04,
+  NM_LXMF_DELIVERED = 0x08,
+  NM_LXMF_REJECTED = 0xFD,
+  NM_LXMF_CANCELLED = 0xFE,
+  NM_LXMF_FAILED = 0xFF
+} nm_lxmf_state;
+
+typedef enum nm_lxmf_method {
+  NM_LXMF_METHOD_UNKNOWN = 0x00,
+  NM_LXMF_OPPORTUNISTIC = 0x01,
+  NM_LXMF_DIRECT = 0x02,
+  NM_LXMF_PROPAGATED = 0x03,
+  NM_LXMF_PAPER = 0x05
+} nm_lxmf_method;
+
+typedef enum nm_lxmf_representation {
+  NM_LXMF_REPRESENTATION_UNKNOWN = 0x00,
+  NM_LXMF_PACKET = 0x01,
+  NM_LXMF_RESOURCE = 0x02,
+  NM_LXMF_REPRESENTATION_PAPER = 0x05
+} nm_lxmf_representation;
+
+/* Why a received message is not verified (LXMF 2.4). */
+typedef enum nm_lxmf_unverified {
+  NM_LXMF_VERIFIED = 0x00,
+  NM_LXMF_SOURCE_UNKNOWN = 0x01,
+  NM_LXMF_SIGNATURE_INVALID = 0x02
+} nm_lxmf_unverified;
+
+/* Field ids (LXMF 13.1). */
+typedef enum nm_lxmf_field {
+  NM_LXMF_FIELD_EMBEDDED_LXMS = 0x01,
+  NM_LXMF_FIELD_TELEMETRY = 0x02,
+  NM_LXMF_FIELD_TELEMETRY_STREAM = 0x03,
+  NM_LXMF_FIELD_ICON_APPEARANCE = 0x04,
+  NM_LXMF_FIELD_FILE_ATTACHMENTS = 0x05,
+  NM_LXMF_FIELD_IMAGE = 0x06,
+  NM_LXMF_FIELD_AUDIO = 0x07,
+  NM_LXMF_FIELD_THREAD = 0x08,
+  NM_LXMF_FIELD_COMMANDS = 0x09,
+  NM_LXMF_FIELD_RESULTS = 0x0A,
+  NM_LXMF_FIELD_GROUP = 0x0B,
+  NM_LXMF_FIELD_TICKET = 0x0C,
+  NM_LXMF_FIELD_EVENT = 0x0D,
+  NM_LXMF_FIELD_RNR_REFS = 0x0E,
+  NM_LXMF_FIELD_RENDERER = 0x0F,
+  NM_LXMF_FIELD_REPLY_TO = 0x30,
+  NM_LXMF_FIELD_REPLY_QUOTE = 0x31,
+  NM_LXMF_FIELD_REACTION = 0x40,
+  NM_LXMF_FIELD_COMMENT = 0x41,
+  NM_LXMF_FIELD_CONTINUATION = 0x42,
+  NM_LXMF_FIELD_CUSTOM_TYPE = 0xFB,
+  NM_LXMF_FIELD_CUSTOM_DATA = 0xFC,
+  NM_LXMF_FIELD_CUSTOM_META = 0xFD,
+  NM_LXMF_FIELD_NON_SPECIFIC = 0xFE,
+  NM_LXMF_FIELD_DEBUG = 0xFF
+} nm_lxmf_field;
+
+/* Keys inside reactions, comments and continuations. */
+#define NM_LXMF_REACTION_TO 0x00
+#define NM_LXMF_REACTION_CONTENT 0x01
+#define NM_LXMF_COMMENT_FOR 0x00
+#define NM_LXMF_CONTINUATION_OF 0x00
+
+/* Values of the renderer field. */
+#define NM_LXMF_RENDERER_PLAIN 0x00
+#define NM_LXMF_RENDERER_MICRON 0x01
+#define NM_LXMF_RENDERER_MARKDOWN 0x02
+#define NM_LXMF_RENDERER_BBCODE 0x03
+
+/* Audio modes. */
+#define NM_LXMF_AM_CODEC2_450PWB 0x01
+#define NM_LXMF_AM_CODEC2_450 0x02
+#define NM_LXMF_AM_CODEC2_700C 0x03
+#define NM_LXMF_AM_CODEC2_1200 0x04
+#define NM_LXMF_AM_CODEC2_1300 0x05
+#define NM_LXMF_AM_CODEC2_1400 0x06
+#define NM_LXMF_AM_CODEC2_1600 0x07
+#define NM_LXMF_AM_CODEC2_2400 0x08
+#define NM_LXMF_AM_CODEC2_3200 0x09
+#define NM_LXMF_AM_OPUS_OGG 0x10
+#define NM_LXMF_AM_OPUS_LBW 0x11
+#define NM_LXMF_AM_OPUS_MBW 0x12
+#define NM_LXMF_AM_OPUS_PTT 0x13
+#define NM_LXMF_AM_OPUS_RT_HDX 0x14
+#define NM_LXMF_AM_OPUS_RT_FDX 0x15
+#define NM_LXMF_AM_OPUS_STANDARD 0x16
+#define NM_LXMF_AM_OPUS_HQ 0x17
+#define NM_LXMF_AM_OPUS_BROADCAST 0x18
+#define NM_LXMF_AM_OPUS_LOSSLESS 0x19
+#define NM_LXMF_AM_CUSTOM 0xFF
+
+/* Metadata keys of propagation announces (LXMF 5.2). */
+#define NM_LXMF_PN_META_VERSION 0x00
+#define NM_LXMF_PN_META_NAME 0x01
+#define NM_LXMF_PN_META_SYNC_STRATUM 0x02
+#define NM_LXMF_PN_META_SYNC_THROTTLE 0x03
+#define NM_LXMF_PN_META_AUTH_BAND 0x04
+#define NM_LXMF_PN_META_UTIL_PRESSURE 0x05
+#define NM_LXMF_PN_META_IMPL_NAME 0xFE
+#define NM_LXMF_PN_META_CUSTOM 0xFF
+
+/* One-byte answers of a propagation node (LXMF 8.2, 9.2, 10.1). */
+typedef enum nm_lxmf_peer_error {
+  NM_LXMF_ERROR_NO_IDENTITY = 0xF0,
+  NM_LXMF_ERROR_NO_ACCESS = 0xF1,
+  NM_LXMF_ERROR_INVALID_KEY = 0xF3,
+  NM_LXMF_ERROR_INVALID_DATA = 0xF4,
+  NM_LXMF_ERROR_INVALID_STAMP = 0xF5,
+  NM_LXMF_ERROR_THROTTLED = 0xF6,
+  NM_LXMF_ERROR_NOT_FOUND = 0xFD,
+  NM_LXMF_ERROR_TIMEOUT = 0xFE
+} nm_lxmf_peer_error;
+
+/* How far the fetching from a node is (LXMF 10.2). */
+typedef enum nm_lxmf_sync_state {
+  NM_LXMF_SYNC_IDLE = 0x00,
+  NM_LXMF_SYNC_PATH_REQUESTED = 0x01,
+  NM_LXMF_SYNC_LINK_ESTABLISHING = 0x02,
+  NM_LXMF_SYNC_LINK_ESTABLISHED = 0x03,
+  NM_LXMF_SYNC_REQUEST_SENT = 0x04,
+  NM_LXMF_SYNC_RECEIVING = 0x05,
+  NM_LXMF_SYNC_RESPONSE_RECEIVED = 0x06,
+  NM_LXMF_SYNC_COMPLETE = 0x07,
+  NM_LXMF_SYNC_NO_PATH = 0xF0,
+  NM_LXMF_SYNC_LINK_FAILED = 0xF1,
+  NM_LXMF_SYNC_TRANSFER_FAILED = 0xF2,
+  NM_LXMF_SYNC_NO_IDENTITY = 0xF3,
+  NM_LXMF_SYNC_NO_ACCESS = 0xF4,
+  NM_LXMF_SYNC_FAILED = 0xFE
+} nm_lxmf_sync_state;
+
+#endif
