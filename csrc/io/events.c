@@ -1,0 +1,352 @@
+/* From the loop to the reader: the ring, the descriptor, and what the reader
+ * calls.
+ */
+#include "io/internal.h"
+#include "io/port.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+/* ---- the loop's side ---- */
+
+nm_node_event *nm_node_slot(nm_node *node, uint32_t reserve) {
+  if (nm_ring_room(&node->ring) > reserve) {
+    return nm_ring_slot(&node->ring);
+  }
+  if (reserve > 0) {
+    return NULL; /* lossy: nobody waits for room */
+  }
+  /* Announce the wait first, then look again: one of the two sides sees the
+   * other. */
+  atomic_store(&node->blocked, true);
+  if (nm_ring_room(&node->ring) == 0) {
+    return NULL;
+  }
+  atomic_store(&node->blocked, false);
+  return nm_ring_slot(&node->ring);
+}
+
+/* A quiet event wakes nobody: a later one does. Not when many wait for one. */
+static void push(nm_node *node, bool quiet) {
+  nm_ring_push(&node->ring);
+  node->stats.events++;
+  if (quiet && nm_ring_count(&node->ring) < node->ring.cap / 4) {
+    return;
+  }
+  if (atomic_load(&node->asleep) && atomic_exchange(&node->asleep, false)) {
+    nm_waker_signal(&node->waker);
+  }
+}
+
+static void fill_reply(nm_node_event *slot, nm_ask *ask) {
+  slot->kind = NM_NODE_REPLY;
+  slot->ticket = ask->c.ticket;
+  slot->u.reply = ask->reply;
+  memset(&ask->reply, 0, sizeof(ask->reply));
+}
+
+static nm_ask *next_reply(nm_node *node) {
+  nm_ask *ask = node->replies;
+  node->replies = ask->next;
+  if (node->replies == NULL) {
+    node->replies_end = NULL;
+  }
+  return ask;
+}
+
+void nm_node_push(nm_node *node) {
+  push(node, false);
+}
+
+static bool deliver_replies(nm_node *node) {
+  while (node->replies != NULL) {
+    nm_node_event *slot = nm_node_slot(node, 0);
+    if (slot == NULL) {
+      return false;
+    }
+    nm_ask *ask = next_reply(node);
+    bool quiet = ask->c.quiet && ask->reply.status == NM_OK;
+    fill_reply(slot, ask);
+    push(node, quiet);
+    nm_ask_free(node->mem, ask);
+    atomic_fetch_sub(&node->asks, 1);
+  }
+  return true;
+}
+
+/* Whether the event may wait for a later one: progress that nobody follows. */
+static bool fill_event(nm_node *node, nm_node_event *slot, nm_event *event) {
+  nm_carried carried = nm_tickets_of(&node->tickets, event);
+  slot->kind = NM_NODE_EVENT;
+  slot->ticket = carried.ticket;
+  slot->u.event = *event;
+  if (carried.waiting != NULL) {
+    nm_path_found(node, carried.waiting, event);
+  }
+  return carried.quiet && event->kind == NM_EVENT_PROGRESS &&
+         !atomic_load_explicit(&node->follows, memory_order_relaxed);
+}
+
+static bool deliver_events(nm_node *node) {
+  for (;;) {
+    nm_node_event *slot = nm_node_slot(node, 0);
+    if (slot == NULL) {
+      return false;
+    }
+    nm_event event;
+    if (!nm_engine_event(node->engine, &event)) {
+      return true;
+    }
+    if (event.kind == NM_EVENT_IFACE) {
+      nm_node_ifaces_changed(node, true);
+    }
+    push(node, fill_event(node, slot, &event));
+  }
+}
+
+bool nm_node_deliver(nm_node *node) {
+  if (atomic_load_explicit(&node->released, memory_order_relaxed)) {
+    nm_event event;
+    while (node->replies != NULL) {
+      nm_ask_free(node->mem, next_reply(node));
+    }
+    while (nm_engine_event(node->engine, &event)) {
+      nm_carried carried = nm_tickets_of(&node->tickets, &event);
+      if (carried.waiting != NULL) {
+        nm_ask_free(node->mem, carried.waiting);
+      }
+      nm_event_dispose(&event);
+    }
+    return true;
+  }
+  /* Events may answer commands that waited for them. */
+  return deliver_replies(node) && nm_port_user_deliver(node) &&
+         deliver_events(node) && deliver_replies(node);
+}
+
+/* Lossy events leave a quarter of the ring to those that must not wait. */
+static uint32_t lossy_reserve(const nm_node *node) {
+  return node->ring.cap / 4;
+}
+
+void nm_node_tell(nm_node *node, const nm_trouble *trouble) {
+  nm_node_event *slot = nm_node_slot(node, lossy_reserve(node));
+  if (slot == NULL) {
+    node->stats.events_lost++;
+    return;
+  }
+  slot->kind = NM_NODE_TROUBLE;
+  slot->ticket = 0;
+  slot->u.trouble = *trouble;
+  nm_node_push(node);
+}
+
+void nm_node_tell_peer(nm_node *node, const nm_peer_notice *peer) {
+  nm_node_event *slot = nm_node_slot(node, lossy_reserve(node));
+  if (slot == NULL) {
+    node->stats.events_lost++;
+    return;
+  }
+  slot->kind = NM_NODE_PEER;
+  slot->ticket = 0;
+  slot->u.peer = *peer;
+  nm_node_push(node);
+}
+
+void nm_node_tap(nm_node *node, nm_iface_id iface, bool incoming,
+                 nm_span data) {
+  nm_node_event *slot = nm_node_slot(node, lossy_reserve(node));
+  nm_block *copy = slot == NULL ? NULL : nm_block_copy(node->mem, data);
+  if (copy == NULL) {
+    node->stats.tap_lost++;
+    return;
+  }
+  slot->kind = NM_NODE_TAP;
+  slot->ticket = 0;
+  slot->u.frame.iface = iface;
+  slot->u.frame.incoming = incoming;
+  slot->u.frame.at = node->loop->now;
+  slot->u.frame.data = copy;
+  nm_node_push(node);
+}
+
+/* ---- the reader's side ---- */
+
+bool nm_node_event_holds_credit(const nm_node_event *event) {
+  if (event->kind != NM_NODE_EVENT) {
+    return false;
+  }
+  switch (event->u.event.kind) {
+  case NM_EVENT_PACKET:
+  case NM_EVENT_LINK_PACKET:
+  case NM_EVENT_LINK_IDENTIFIED:
+  case NM_EVENT_REQUEST:
+  case NM_EVENT_RESOURCE_OFFER:
+  case NM_EVENT_RESOURCE_IN:
+  case NM_EVENT_CHANNEL_DATA:
+  case NM_EVENT_STREAM_DATA:
+    return true;
+  case NM_EVENT_LINK_ACTIVE:
+    return !event->u.event.initiator;
+  default:
+    return false;
+  }
+}
+
+static void on_kick(nm_loop *loop, nm_post *post) {
+  (void)loop;
+  unsigned char *at = (unsigned char *)post;
+  nm_node *node = (nm_node *)(void *)(at - offsetof(nm_node, kick_post));
+  atomic_store(&node->kicked, false);
+  nm_node_wake(node);
+  nm_node_drop(node);
+}
+
+void nm_node_kick(nm_node *node) {
+  if (atomic_exchange(&node->kicked, true)) {
+    return;
+  }
+  node->kick_post.run = on_kick;
+  (void)nm_node_hold(node);
+  if (nm_loop_post(node->loop, &node->kick_post) != NM_OK) {
+    nm_node_drop(node);
+  }
+}
+
+/* What is left of a node that the loop has let go of. */
+static bool next_of_rest(nm_node *node, nm_node_event *event) {
+  if (node->replies != NULL) {
+    nm_ask *ask = next_reply(node);
+    fill_reply(event, ask);
+    nm_ask_free(node->mem, ask);
+    atomic_fetch_sub(&node->asks, 1);
+    return true;
+  }
+  nm_event left;
+  if (nm_engine_event(node->engine, &left)) {
+    (void)fill_event(node, event, &left);
+    return true;
+  }
+  if (node->told_closed) {
+    return false;
+  }
+  node->told_closed = true;
+  event->kind = NM_NODE_CLOSED;
+  return true;
+}
+
+bool nm_node_next(nm_node *node, nm_node_event *event) {
+  memset(event, 0, sizeof(*event));
+  if (nm_loop_is_foreign(node->loop)) {
+    return false;
+  }
+  bool handed = atomic_load(&node->handed);
+  if (!nm_ring_pop(&node->ring, event)) {
+    return handed && next_of_rest(node, event);
+  }
+  if (!node->manual_credit && nm_node_event_holds_credit(event)) {
+    atomic_fetch_add_explicit(&node->drained, 1, memory_order_relaxed);
+  }
+  if (atomic_load(&node->blocked) &&
+      nm_ring_count(&node->ring) <= node->ring.cap / 2 &&
+      atomic_exchange(&node->blocked, false)) {
+    nm_node_kick(node);
+  }
+  return true;
+}
+
+void nm_node_credit(nm_node *node, uint32_t count) {
+  if (node->manual_credit && !nm_loop_is_foreign(node->loop)) {
+    atomic_fetch_add_explicit(&node->drained, count, memory_order_relaxed);
+  }
+}
+
+void nm_node_follow(nm_node *node, bool on) {
+  atomic_store_explicit(&node->follows, on, memory_order_relaxed);
+}
+
+int nm_node_fd(const nm_node *node) {
+  return node->waker.read_fd;
+}
+
+static bool has_event(const nm_node *node) {
+  return nm_ring_count(&node->ring) > 0 ||
+         (atomic_load(&node->handed) && !node->told_closed);
+}
+
+bool nm_node_sleep(nm_node *node) {
+  if (nm_loop_is_foreign(node->loop)) {
+    return true;
+  }
+  atomic_store(&node->asleep, true);
+  if (!has_event(node)) {
+    return true;
+  }
+  atomic_store(&node->asleep, false);
+  return false;
+}
+
+void nm_node_woken(nm_node *node) {
+  if (!nm_loop_is_foreign(node->loop)) {
+    nm_waker_clear(&node->waker);
+  }
+}
+
+bool nm_node_wait(nm_node *node, int timeout_ms) {
+  if (nm_loop_is_foreign(node->loop)) {
+    return false;
+  }
+  nm_now start = nm_clock_now();
+  int left_ms = timeout_ms;
+  while (nm_node_sleep(node)) {
+    struct pollfd fd = {.fd = node->waker.read_fd, .events = POLLIN};
+    int ready = poll(&fd, 1, left_ms);
+    if (ready > 0) {
+      nm_node_woken(node);
+    } else if (ready == 0 || errno != EINTR) {
+      return has_event(node);
+    }
+    if (timeout_ms >= 0) {
+      uint64_t spent = (nm_clock_now().mono_us - start.mono_us) / 1000;
+      left_ms = spent >= (uint64_t)timeout_ms ? 0 : timeout_ms - (int)spent;
+    }
+  }
+  return true;
+}
+
+void nm_node_event_dispose(nm_node_event *event) {
+  switch (event->kind) {
+  case NM_NODE_REPLY:
+    nm_reply_dispose(&event->u.reply);
+    break;
+  case NM_NODE_EVENT:
+    nm_event_dispose(&event->u.event);
+    break;
+  case NM_NODE_FRAME:
+  case NM_NODE_TAP:
+    nm_block_drop(event->u.frame.data);
+    break;
+  case NM_NODE_TROUBLE:
+  case NM_NODE_PEER:
+  case NM_NODE_CLOSED:
+    break;
+  }
+  memset(event, 0, sizeof(*event));
+}
+
+/* ---- published figures ---- */
+
+void nm_node_stats_read(const nm_node *node, nm_node_stats *stats) {
+  nm_published_read(&node->stats_out, stats);
+}
+
+nm_block *nm_node_ifaces(nm_node *node) {
+  pthread_mutex_lock(&node->ifaces_lock);
+  nm_block *list = node->ifaces_out;
+  if (list != NULL) {
+    (void)nm_block_hold(list);
+  }
+  pthread_mutex_unlock(&node->ifaces_lock);
+  return list;
+}

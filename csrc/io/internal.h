@@ -1,0 +1,388 @@
+/* The inside of the io room: loops, nodes and what their files call in each
+ * other. Only files of this room include it. Everything here belongs to the
+ * loop's thread unless it says otherwise.
+ *
+ * Files: system.c (calls), ring.c (queues), pool.c (workers), loop.c; node.c
+ * (life), pump.c (driving the engine), events.c (the reader's side),
+ * commands.c with command_*.c, tickets.c; port.c, conn.c, dgram.c and port_*.c
+ * with udp.c, devices.c, recent.c, auto_*.c (interfaces); store.c,
+ * store_codec.c and save.c (storage).
+ */
+#ifndef NM_IO_INTERNAL_H
+#define NM_IO_INTERNAL_H
+
+#include "base/stock.h"
+#include "base/table.h"
+#include "base/timer.h"
+#include "io/pool.h"
+#include "io/ring.h"
+#include "io/store.h"
+#include "io/system.h"
+
+#include <uv.h>
+
+typedef struct nm_port nm_port;
+typedef struct nm_conn nm_conn;
+struct nm_dgram;
+
+/* ---- loop ---- */
+
+#define NM_READ_BUFFER (64u << 10)
+/* The longest frame that any interface takes or gives (RNS 2, 5.8; the access
+ * code of at most 64 bytes fits into the room above it). */
+#define NM_FRAME_MAX (524288u + 64u)
+
+struct nm_loop {
+  const nm_mem *mem;
+  pid_t pid;
+  atomic_uint holders; /* the starter and each node: keeps the memory */
+  atomic_uint posters; /* threads inside nm_loop_post */
+  nm_postbox posts;
+  uv_loop_t uv;
+  uv_async_t wake;
+  uv_prepare_t before_poll;
+  uv_check_t after_poll;
+  uv_idle_t spin; /* active while a turn has left work: polls do not wait */
+  uv_timer_t alarm;
+  pthread_t thread;
+  nm_now now; /* of the turn; refreshed by nm_loop_now */
+  nm_timers timers;
+  size_t timers_reserved;
+  uint64_t alarm_us; /* when it rings, NM_TIMER_NEVER while it is off */
+  bool due;          /* the alarm rang */
+  bool many_cores;   /* looking for work before sleeping hinders nobody */
+  uint32_t writing;  /* connections whose peer is to take more first */
+  uint32_t soon;     /* sleeps in a row that ended soon */
+  uint64_t poll_ns;  /* when the last poll began */
+  bool stopping;
+  nm_post stop_post;
+  struct nm_node *nodes;
+  struct nm_node *active; /* nodes with something to do */
+  nm_conn *hungry;        /* connections that wait for their turn to read */
+  nm_conn *dirty;         /* connections with output to write */
+  struct nm_dgram *wet;   /* datagram sockets with output to send */
+  nm_pool pool;
+  nm_clerk clerk;
+  nm_cipher cipher;
+  uint32_t inline_budget_us;
+  uint32_t inline_left_us;
+  uint8_t *read_buffer;    /* NM_READ_BUFFER */
+  nm_buffer spare_partial; /* for the next connection that reads */
+  nm_buffer spare_filling; /* for the next one that sends */
+  uint8_t *frame;          /* NM_FRAME_MAX: unmasked or masked packets */
+  atomic_uint workers;
+  atomic_uint node_count;
+  _Atomic uint64_t turns;
+  _Atomic uint64_t posted;
+  _Atomic uint64_t jobs_inline;
+  _Atomic uint64_t jobs_pooled;
+  _Atomic uint64_t jobs_stored;
+};
+
+/* From any thread: a forked child must not touch what its parent runs. */
+bool nm_loop_is_foreign(const nm_loop *loop);
+nm_loop *nm_loop_hold(nm_loop *loop);
+void nm_loop_drop(nm_loop *loop);
+/* Posts something that a node still waits for: never refused. Any thread. */
+void nm_loop_return(nm_loop *loop, nm_post *post);
+/* Reads the clocks. */
+nm_now nm_loop_now(nm_loop *loop);
+/* Room for |more| timers. Loop's thread. NM_E(MEMORY). */
+int nm_loop_reserve_timers(nm_loop *loop, size_t more);
+void nm_loop_unreserve_timers(nm_loop *loop, size_t less);
+void nm_loop_arm(nm_loop *loop, nm_timer *timer, uint64_t due_us);
+void nm_loop_add_node(nm_loop *loop, struct nm_node *node);
+/* A node has gone for good. */
+void nm_loop_remove_node(nm_loop *loop, struct nm_node *node);
+
+/* ---- node ---- */
+
+/* "announced/" and 32 hex digits, with room. */
+#define NM_STORE_NAME_MAX 48
+
+/* A command with its reply: one allocation from post to reading. A thousand may
+ * be on their way, so it ends where the command's kind does: nothing of `c.u`
+ * is there but the member that the kind reads (nm_command_size). */
+typedef struct nm_ask {
+  nm_post post;
+  struct nm_ask *next; /* of the replies that wait for room */
+  struct nm_node *node;
+  nm_identity *identity; /* from c.key, or NULL */
+  nm_block *ratchet_file;
+  uint64_t last_emitted;
+  int ratchets_status; /* why a stored file was set aside, or 0 */
+  int time_status;
+  struct nm_ticket *ticket; /* made ahead, so that the verb may succeed */
+  nm_reply reply;
+  nm_command c; /* the last one */
+} nm_ask;
+
+/* Returned by a command's function when the reply comes later. */
+#define NM_LATER 1
+
+/* Which command started an operation or a link. */
+typedef struct nm_ticket {
+  nm_table_link by_subject;
+  uint64_t subject; /* operation, or link with the top bit set */
+  nm_table_link by_ticket;
+  uint64_t ticket;
+  nm_ask
+      *waiting;  /* a command that is answered when the operation ends; owned */
+  bool findable; /* is in the second table */
+  bool quiet;    /* as the command */
+} nm_ticket;
+
+typedef struct nm_tickets {
+  const nm_mem *mem;
+  nm_table by_subject;
+  nm_table by_ticket;
+} nm_tickets;
+
+int nm_tickets_init(nm_tickets *tickets, const nm_mem *mem,
+                    const uint8_t hash_key[16]);
+void nm_tickets_dispose(nm_tickets *tickets);
+nm_ticket *nm_ticket_new(const nm_mem *mem, uint64_t ticket);
+void nm_ticket_free(const nm_mem *mem, nm_ticket *ticket);
+/* Takes |ticket| over. Without memory the operation stays without one: false.
+ */
+bool nm_tickets_put_op(nm_tickets *tickets, nm_ticket *ticket, nm_op_id op);
+void nm_tickets_put_link(nm_tickets *tickets, nm_ticket *ticket,
+                         nm_link_ref link);
+/* What belongs to an event. */
+typedef struct nm_carried {
+  uint64_t ticket; /* or 0 */
+  nm_ask *waiting; /* the command that it answers, the caller's now; or NULL */
+  bool quiet;      /* the command was */
+} nm_carried;
+
+/* The ticket that |event| carries; forgets it when the event is the last. An
+ * event that answers a command carries none. */
+nm_carried nm_tickets_of(nm_tickets *tickets, const nm_event *event);
+/* What |ticket| started: true with one of |op| and |link| set. */
+bool nm_tickets_find(const nm_tickets *tickets, uint64_t ticket, nm_op_id *op,
+                     nm_link_ref *link);
+
+typedef enum nm_node_phase {
+  NM_NODE_IS_OPEN,
+  NM_NODE_IS_SAVING,  /* closing: operations have ended, tables are saved */
+  NM_NODE_IS_LEAVING, /* connections flush and close, jobs come back */
+  NM_NODE_IS_GONE     /* the loop has let go of it */
+} nm_node_phase;
+
+/* A path that waits for its interface, loaded from storage. */
+typedef struct nm_orphan {
+  struct nm_orphan *next;
+  uint8_t iface_hash[NM_HASH_SIZE];
+  nm_path_record record;
+} nm_orphan;
+
+/* A save of known destinations and paths, a few records per turn. */
+typedef struct nm_save {
+  bool running;
+  int table;            /* an nm_store_table */
+  bool carries;         /* a transport node: it keeps what only that has */
+  bool whole;           /* this save writes the filter too */
+  uint32_t since_whole; /* saves since the last one that did */
+  bool kept[NM_STORE_TABLES]; /* a file is there, which may need emptying */
+  uint64_t cursor;
+  nm_buffer bytes;
+  uint32_t count;
+  int status;
+  uint32_t writes;       /* handed to the storage thread, not yet back */
+  nm_ask *asks;          /* PERSIST commands that this save answers */
+  nm_ask *later;         /* those that came while it ran: the next one */
+  bool again;            /* another save follows this one */
+  uint64_t inputs;       /* the engine's count when it began */
+  uint64_t whole_inputs; /* the same of the last one that was whole */
+  bool touched; /* a command changed tables since the last save began */
+} nm_save;
+
+/* The newest content that this process stored under a name. */
+typedef struct nm_written {
+  nm_table_link link;
+  char name[NM_STORE_NAME_MAX];
+  nm_block *bytes;
+} nm_written;
+
+typedef struct nm_node {
+  /* Any thread. */
+  nm_loop *loop;
+  nm_stock *stock;      /* over the loop's memory */
+  const nm_mem *mem;    /* the stock's: everything but this struct */
+  atomic_uint holders;  /* owner, loop, each posted command */
+  atomic_bool closing;  /* no more commands */
+  atomic_uint unrun;    /* commands on their way to the loop */
+  atomic_bool released; /* the owner is gone: nobody reads */
+  atomic_bool handed;   /* `replies` and `engine` are the reader's now */
+  atomic_uint asks;     /* without a reply */
+  uint32_t asks_max;
+  nm_identity identity; /* public */
+  nm_store *store;      /* or NULL; its reading part serves any thread */
+  nm_post attach_post;
+  nm_post close_post;
+  atomic_bool close_asked;
+  nm_post kick_post;
+  atomic_bool kicked; /* kick_post is on its way */
+  nm_waker waker;
+  nm_ring ring;
+  atomic_bool asleep;  /* the reader waits for the descriptor */
+  atomic_bool blocked; /* the writer waits for room in the ring */
+  atomic_uint drained; /* reliable events read, or done with */
+  bool manual_credit;  /* immutable */
+  atomic_bool follows; /* the reader wants all progress at once */
+  nm_published stats_out;
+  pthread_mutex_t ifaces_lock; /* held to copy one pointer */
+  nm_block *ifaces_out;
+
+  /* The loop's thread, or the reader once `handed`. */
+  nm_engine *engine;
+  nm_entropy_pool entropy;
+  nm_entropy entropy_source;
+  nm_tickets tickets;
+  nm_ask *replies; /* that wait for room in the ring */
+  nm_ask *replies_end;
+  bool told_closed; /* the reader's */
+
+  /* The loop's thread. */
+  struct nm_node *next;
+  struct nm_node *prev;
+  struct nm_node *next_active;
+  bool is_active;
+  nm_node_phase phase;
+  unsigned credited; /* of `drained` */
+  nm_timer deadline;
+  nm_timer flush_limit; /* how long a close waits for its peers */
+  nm_timer save_timer;
+  nm_timer publish_timer;
+  bool ifaces_changed; /* since they were published */
+  bool ifaces_urgent;
+  uint64_t ifaces_published_us;
+  nm_table ports;      /* by interface id */
+  uint32_t port_count; /* those that are still closing included */
+  nm_port *user_ports; /* user-written interfaces with frames to hand out */
+  nm_lanes waiting;    /* jobs taken from the engine */
+  nm_post *deferred;   /* commands and cancellations, in order */
+  nm_post *deferred_end;
+  nm_post *resumed;   /* the one that is deferred no more */
+  uint32_t asks_left; /* commands that may run before the next round */
+  nm_pool_client pool_client;
+  uint32_t work_out; /* works and errands that have not come back */
+  bool tap;
+  nm_save save;
+  uint64_t save_interval_us;
+  nm_table written;
+  nm_orphan *orphans;
+  int aside[NM_STORE_TABLES + 1]; /* why files were set aside at the start:
+                                     the tables, then the identity; or 0 */
+  bool ports_removed;
+  bool without_timers;
+  nm_node_stats stats;
+} nm_node;
+
+/* node.c */
+nm_node *nm_node_hold(nm_node *node);
+void nm_node_drop(nm_node *node);
+/* Goes on with a close when what it waited for is done. */
+void nm_node_proceed(nm_node *node);
+/* The close begins, on the loop's thread. */
+void nm_node_begin_close(nm_node *node);
+
+/* pump.c */
+/* The node has something to do this turn. */
+void nm_node_wake(nm_node *node);
+/* Jobs, outputs, events of one turn. */
+void nm_node_pump(nm_node *node);
+/* Takes new jobs out of the engine into the node's lanes. */
+void nm_node_collect_jobs(nm_node *node);
+/* Grants the credit of what was read. */
+void nm_node_grant(nm_node *node);
+void nm_node_publish(nm_node *node);
+/* The list of interfaces changed; |urgent|: more than its counters. */
+void nm_node_ifaces_changed(nm_node *node, bool urgent);
+/* A lossy event of the driver's own. */
+void nm_node_tell(nm_node *node, const nm_trouble *trouble);
+void nm_node_tell_peer(nm_node *node, const nm_peer_notice *peer);
+void nm_node_tap(nm_node *node, nm_iface_id iface, bool incoming, nm_span data);
+
+/* events.c */
+/* Moves replies, frames and engine events into the ring; false when some are
+ * left for want of room. */
+bool nm_node_deliver(nm_node *node);
+/* Room for one more event beside |reserve| others, or NULL. */
+nm_node_event *nm_node_slot(nm_node *node, uint32_t reserve);
+void nm_node_push(nm_node *node);
+
+/* From any thread: the node gets a turn. */
+void nm_node_kick(nm_node *node);
+
+/* commands.c */
+/* Bytes of a command of |kind|, up to the end of its member of `u`. */
+size_t nm_command_size(nm_command_kind kind);
+void nm_reply_dispose(nm_reply *reply);
+/* "FOLDER/" and the hash in hex. */
+void nm_store_name(char out[NM_STORE_NAME_MAX], const char *folder,
+                   const nm_destination_hash *hash);
+void nm_ask_reply(nm_node *node, nm_ask *ask, int status);
+/* The same for a moment that is not the turn's. */
+void nm_ask_reply_at(nm_node *node, nm_ask *ask, int status, nm_now at);
+/* A new round: deferred commands run, |all| of them or as many as a round may
+ * have. Whether any did. */
+bool nm_node_resume(nm_node *node, bool all);
+/* Whether deferred commands wait for nothing but their round. */
+bool nm_node_may_resume(const nm_node *node);
+void nm_ask_free(const nm_mem *mem, nm_ask *ask);
+/* An operation began under the ask's ticket. */
+void nm_ask_started(nm_node *node, nm_ask *ask, nm_op_id op);
+
+/* Rows of a list, gathered into a reply. */
+typedef struct nm_rows {
+  nm_buffer bytes;
+  nm_ask *ask;
+  size_t row_size;
+  size_t count;
+  int status;
+} nm_rows;
+
+void nm_rows_init(nm_rows *rows, const nm_mem *mem, nm_ask *ask, size_t size);
+/* False without memory: what |row| owns stays the caller's. */
+bool nm_rows_add(nm_rows *rows, const void *row);
+/* Hands the rows to the reply; NM_E(MEMORY): they are disposed of. */
+int nm_rows_finish(nm_rows *rows);
+
+/* Answers a PATH_FIND by the event that it waited for. */
+void nm_path_found(nm_node *node, nm_ask *ask, const nm_event *event);
+/* The path to a destination, if it may be used at once: one over a node that
+ * told us of it needs a moment until that node has noted it for itself. */
+bool nm_path_settled(const nm_node *node, const nm_destination_hash *hash,
+                     nm_path_record *record);
+
+typedef int nm_command_run(nm_node *node, nm_ask *ask);
+/* The commands of one file; |kind| is one of them. */
+nm_command_run *nm_command_local(nm_command_kind kind);
+nm_command_run *nm_command_links(nm_command_kind kind);
+nm_command_run *nm_command_channels(nm_command_kind kind);
+nm_command_run *nm_command_routes(nm_command_kind kind);
+nm_command_run *nm_command_ports(nm_command_kind kind);
+
+/* save.c */
+void nm_save_start(nm_node *node, nm_ask *ask);
+/* A few records more. */
+void nm_save_step(nm_node *node);
+void nm_save_due(void *user, nm_timer *timer);
+/* Hands an engine's NM_JOB_STORE to the storage thread. */
+void nm_save_job(nm_node *node, nm_job *job);
+/* Has the storage thread run an engine's NM_JOB_SINK_FINISH. */
+void nm_finish_file(nm_node *node, nm_job *job);
+/* What was stored under |name| by this process, newest; NULL: nothing. */
+const nm_block *nm_save_written(const nm_node *node, const char *name);
+int nm_save_init(nm_node *node, const uint8_t hash_key[16]);
+void nm_save_dispose(nm_node *node);
+/* Puts the stored tables into a fresh engine. On the opener's thread. */
+void nm_save_load(nm_node *node);
+/* A stored file could not be used for the reason |status| and was set aside. */
+void nm_node_tell_aside(nm_node *node, const char *name, int status);
+/* Paths that waited for this interface. */
+void nm_node_adopt_orphans(nm_node *node, nm_iface_id iface,
+                           const uint8_t hash[NM_HASH_SIZE]);
+
+#endif
