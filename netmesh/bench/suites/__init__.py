@@ -1,0 +1,37 @@
+"""The suites of the report, one module each."""
+
+from __future__ import annotations
+
+from netmesh.bench.model import Suites
+from netmesh.bench.suites import (
+    announces,
+    bulk,
+    control,
+    e2e,
+    identities,
+    links,
+    messages,
+    packets,
+    published,
+    resources,
+    stamps,
+    transport,
+)
+
+ALL = Suites(
+    (
+        control.SUITE,
+        messages.SUITE,
+        packets.SUITE,
+        resources.SUITE,
+        announces.SUITE,
+        identities.SUITE,
+        links.SUITE,
+        stamps.SUITE,
+        transport.SUITE,
+        e2e.SUITE,
+        bulk.SUITE,
+        published.SUITE,
+    )
+)
+"""Every suite, in the order of the report."""
