@@ -1,0 +1,456 @@
+/* The router: messages from one mailbox to another, by every way. */
+#include "mail_net.h"
+
+#include "lxmf/internal.h"
+#include "lxmf/tickets.h"
+#include "support.h"
+#include "wire/lxmf_fields.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static mail_net *two(const nm_router_config *config) {
+  mail_net *m = nm_test_scratch(sizeof(mail_net));
+  mail_chain(m, 2, config);
+  mail_announce(m, 0);
+  mail_announce(m, 1);
+  mail_forget(m);
+  return m;
+}
+
+static void one_is_delivered(nm_lxmf_method method, size_t size,
+                             nm_lxmf_representation form) {
+  mail_net *m = two(NULL);
+  uint8_t id[NM_HASH_SIZE];
+  nm_policy policy = mail_by(method);
+  NM_CHECK_OK(mail_send(m, 0, 1, size, &policy, id));
+  mail_pass(m, 100000);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_DELIVERED);
+  NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 1);
+  const nm_mail *mail = mail_last(m, 1, NM_MAIL_RECEIVED);
+  NM_CHECK_BYTES(mail->id, id, NM_HASH_SIZE);
+  NM_CHECK_INT(mail->unverified, NM_LXMF_VERIFIED);
+  NM_CHECK_INT(mail->method, method);
+  NM_CHECK_INT(mail->representation, form);
+  NM_CHECK_BYTES(mail->peer.b, m->boxes[0].b, NM_ADDRESS_SIZE);
+  const nm_mail *sent = mail_last(m, 0, NM_MAIL_STATE);
+  NM_CHECK(sent->progress == 1.0);
+  NM_CHECK_INT(sent->representation, form);
+  mail_dispose(m);
+}
+
+NM_TEST(an_opportunistic_message_is_delivered) {
+  one_is_delivered(NM_LXMF_OPPORTUNISTIC, 10, NM_LXMF_PACKET);
+}
+
+NM_TEST(a_direct_message_is_delivered_as_a_packet) {
+  one_is_delivered(NM_LXMF_DIRECT, 10, NM_LXMF_PACKET);
+}
+
+NM_TEST(a_large_direct_message_is_delivered_as_a_resource) {
+  one_is_delivered(NM_LXMF_DIRECT, 20000, NM_LXMF_RESOURCE);
+}
+
+NM_TEST(many_direct_messages_share_one_link_and_come_in_order) {
+  mail_net *m = two(NULL);
+  nm_policy policy = mail_by(NM_LXMF_DIRECT);
+  uint8_t ids[1000][NM_HASH_SIZE];
+  for (int i = 0; i < 1000; i++) {
+    NM_CHECK_OK(mail_send(m, 0, 1, 20, &policy, ids[i]));
+  }
+  mail_pass(m, 1000000);
+  NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 1000);
+  for (int i = 0; i < 1000; i++) {
+    NM_CHECK_BYTES(m->kept[1][i].id, ids[i], NM_HASH_SIZE);
+    NM_CHECK_INT(mail_state(m, 0, ids[i]), NM_LXMF_DELIVERED);
+  }
+  nm_router_stats stats;
+  nm_router_stats_read(m->routers[0], &stats);
+  NM_CHECK_INT(stats.links_opened, 1);
+  NM_CHECK_INT(stats.letters, 0);
+  mail_dispose(m);
+}
+
+NM_TEST(an_answer_goes_over_the_link_that_the_other_opened) {
+  mail_net *m = two(NULL);
+  nm_policy policy = mail_by(NM_LXMF_DIRECT);
+  uint8_t id[NM_HASH_SIZE];
+  for (int i = 0; i < 100; i++) {
+    NM_CHECK_OK(mail_send(m, 0, 1, 20, &policy, id));
+    mail_pass(m, 10000);
+    NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_DELIVERED);
+    NM_CHECK_OK(mail_send(m, 1, 0, 20, &policy, id));
+    mail_pass(m, 10000);
+    NM_CHECK_INT(mail_state(m, 1, id), NM_LXMF_DELIVERED);
+  }
+  NM_CHECK_INT(mail_count(m, 0, NM_MAIL_RECEIVED), 100);
+  NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 100);
+  nm_router_stats stats;
+  nm_router_stats_read(m->routers[0], &stats);
+  NM_CHECK_INT(stats.links_opened, 1);
+  nm_router_stats_read(m->routers[1], &stats);
+  NM_CHECK_INT(stats.links_opened, 0);
+  mail_dispose(m);
+}
+
+NM_TEST(a_held_message_is_proven_when_it_is_durable) {
+  nm_router_config config = {.hold = true};
+  mail_net *m = two(&config);
+  m->leaves_tokens = true;
+  uint8_t id[NM_HASH_SIZE];
+  nm_policy policy = mail_by(NM_LXMF_OPPORTUNISTIC);
+  NM_CHECK_OK(mail_send(m, 0, 1, 10, &policy, id));
+  mail_pass(m, 1000000);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_SENT);
+  uint64_t token = mail_last(m, 1, NM_MAIL_RECEIVED)->token;
+  NM_CHECK_OK(nm_router_taken(m->routers[1], token, true, m->n.now));
+  mail_pass(m, 1000);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_DELIVERED);
+  NM_CHECK_STATUS(nm_router_taken(m->routers[1], token, true, m->n.now),
+                  NM_E(STATE));
+  mail_dispose(m);
+}
+
+NM_TEST(a_message_that_could_not_be_stored_comes_again) {
+  nm_router_config config = {.hold = true};
+  mail_net *m = two(&config);
+  m->leaves_tokens = true;
+  uint8_t id[NM_HASH_SIZE];
+  nm_policy policy = mail_by(NM_LXMF_OPPORTUNISTIC);
+  NM_CHECK_OK(mail_send(m, 0, 1, 10, &policy, id));
+  mail_pass(m, 1000000);
+  uint64_t token = mail_last(m, 1, NM_MAIL_RECEIVED)->token;
+  NM_CHECK_OK(nm_router_taken(m->routers[1], token, false, m->n.now));
+  m->leaves_tokens = false;
+  mail_pass(m, 12000000);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_DELIVERED);
+  NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 2);
+  mail_dispose(m);
+}
+
+NM_TEST(the_same_message_by_two_ways_is_told_of_once) {
+  mail_net *m = two(NULL);
+  nm_block *packed = mail_message(m, 0, 1, 30);
+  uint8_t id[NM_HASH_SIZE];
+  static const nm_lxmf_method WAYS[] = {NM_LXMF_OPPORTUNISTIC, NM_LXMF_DIRECT,
+                                        NM_LXMF_DIRECT};
+  for (int i = 0; i < 3; i++) {
+    nm_letter_spec spec = {.mailbox = m->boxes[0],
+                           .packed = nm_block_span(packed),
+                           .policy = mail_by(WAYS[i])};
+    NM_CHECK_OK(nm_router_send(m->routers[0], &spec, id, m->n.now));
+    mail_pass(m, 100000);
+    NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_DELIVERED);
+  }
+  NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 1);
+  nm_router_stats stats;
+  nm_router_stats_read(m->routers[1], &stats);
+  NM_CHECK_INT(stats.duplicates, 2);
+  nm_block_drop(packed);
+  mail_dispose(m);
+}
+
+NM_TEST(a_message_to_nobody_fails_in_bounded_time) {
+  static const nm_lxmf_method WAYS[] = {NM_LXMF_OPPORTUNISTIC, NM_LXMF_DIRECT};
+  for (int i = 0; i < 2; i++) {
+    mail_net *m = two(NULL);
+    m->n.wires[0].cut = true;
+    uint8_t ids[50][NM_HASH_SIZE];
+    nm_policy policy = mail_by(WAYS[i]);
+    for (int k = 0; k < 50; k++) {
+      NM_CHECK_OK(mail_send(m, 0, 1, 10, &policy, ids[k]));
+    }
+    mail_pass(m, 120000000);
+    for (int k = 0; k < 50; k++) {
+      NM_CHECK_INT(mail_state(m, 0, ids[k]), NM_LXMF_FAILED);
+    }
+    NM_CHECK_INT(nm_router_deadline(m->routers[0]) == NM_TIMER_NEVER, 1);
+    mail_dispose(m);
+  }
+}
+
+NM_TEST(a_policy_goes_on_to_its_next_way) {
+  mail_net *m = two(NULL);
+  nm_policy policy = {
+      .count = 2,
+      .steps = {{.method = NM_LXMF_OPPORTUNISTIC, .budget_us = 5000000},
+                {.method = NM_LXMF_DIRECT}}};
+  uint8_t id[NM_HASH_SIZE];
+  m->n.wires[0].cut = true;
+  NM_CHECK_OK(mail_send(m, 0, 1, 10, &policy, id));
+  mail_pass(m, 6000000);
+  NM_CHECK_INT(mail_last(m, 0, NM_MAIL_STATE)->method, NM_LXMF_DIRECT);
+  m->n.wires[0].cut = false;
+  mail_pass(m, 30000000);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_DELIVERED);
+  NM_CHECK_INT(mail_last(m, 1, NM_MAIL_RECEIVED)->method, NM_LXMF_DIRECT);
+  mail_dispose(m);
+}
+
+NM_TEST(a_cancelled_message_ends_at_once) {
+  mail_net *m = two(NULL);
+  uint8_t id[NM_HASH_SIZE];
+  nm_policy policy = mail_by(NM_LXMF_DIRECT);
+  NM_CHECK_OK(mail_send(m, 0, 1, 10, &policy, id));
+  NM_CHECK_OK(nm_router_cancel(m->routers[0], id, m->n.now));
+  NM_CHECK_STATUS(nm_router_cancel(m->routers[0], id, m->n.now), NM_E(STATE));
+  mail_pass(m, 1000000);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_CANCELLED);
+  NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 0);
+  mail_dispose(m);
+}
+
+NM_TEST(a_message_that_fits_no_way_is_refused) {
+  mail_net *m = two(NULL);
+  uint8_t id[NM_HASH_SIZE];
+  nm_policy packet = mail_by(NM_LXMF_OPPORTUNISTIC);
+  NM_CHECK_STATUS(mail_send(m, 0, 1, 1000, &packet, id), NM_E(TOO_LARGE));
+  nm_policy node = mail_by(NM_LXMF_PROPAGATED);
+  NM_CHECK_STATUS(mail_send(m, 0, 1, 10, &node, id), NM_E(MISSING));
+  nm_policy none = {0};
+  NM_CHECK_STATUS(mail_send(m, 0, 1, 10, &none, id), NM_E(ARGUMENT));
+  mail_dispose(m);
+}
+
+NM_TEST(a_stamp_is_worked_for_when_the_recipient_asks) {
+  mail_net *m = nm_test_scratch(sizeof(mail_net));
+  mail_chain(m, 2, NULL);
+  NM_CHECK_OK(nm_router_describe(m->routers[1], &m->boxes[1],
+                                 nm_span_of("Bob", 3), 8, true));
+  mail_announce(m, 0);
+  mail_announce(m, 1);
+  uint8_t id[NM_HASH_SIZE];
+  nm_policy policy = mail_by(NM_LXMF_OPPORTUNISTIC);
+  NM_CHECK_OK(mail_send(m, 0, 1, 10, &policy, id));
+  mail_pass(m, 100000);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_DELIVERED);
+  NM_CHECK_INT(mail_count(m, 0, NM_MAIL_WORKED), 1);
+  const nm_mail *mail = mail_last(m, 1, NM_MAIL_RECEIVED);
+  NM_CHECK(mail->stamp_valid);
+  NM_CHECK(mail->stamp_value >= 8);
+  mail_dispose(m);
+}
+
+NM_TEST(a_message_of_an_ignored_source_is_proven_and_dropped) {
+  mail_net *m = two(NULL);
+  uint8_t id[NM_HASH_SIZE];
+  nm_policy policy = mail_by(NM_LXMF_OPPORTUNISTIC);
+  NM_CHECK_OK(nm_router_ignore(m->routers[1], &m->boxes[0], true));
+  NM_CHECK_OK(mail_send(m, 0, 1, 10, &policy, id));
+  mail_pass(m, 100000);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_DELIVERED);
+  NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 0);
+  NM_CHECK_OK(nm_router_ignore(m->routers[1], &m->boxes[0], false));
+  NM_CHECK_OK(mail_send(m, 0, 1, 10, &policy, id));
+  mail_pass(m, 100000);
+  NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 1);
+  mail_dispose(m);
+}
+
+/* A message of engine 1 that brings engine 0 a ticket. */
+static void give_ticket(mail_net *m) {
+  nm_lxmf_ticket ticket;
+  uint8_t fields[40];
+  uint8_t id[NM_HASH_SIZE];
+  NM_CHECK(nm_router_ticket_for(m->routers[1], &m->boxes[0], m->n.now,
+                                &ticket.expires, ticket.ticket));
+  nm_writer w = nm_writer_of(fields, sizeof(fields));
+  nm_mp_map(&w, 1);
+  nm_mp_uint(&w, NM_LXMF_FIELD_TICKET);
+  NM_CHECK_OK(nm_lxmf_ticket_encode(&ticket, &w));
+  nm_block *packed = mail_message_with(m, 1, 0, 10, nm_writer_done(&w));
+  nm_letter_spec spec = {.mailbox = m->boxes[1],
+                         .packed = nm_block_span(packed),
+                         .policy = mail_by(NM_LXMF_DIRECT),
+                         .carries_ticket = true};
+  NM_CHECK_OK(nm_router_send(m->routers[1], &spec, id, m->n.now));
+  nm_block_drop(packed);
+  mail_pass(m, 100000);
+  NM_CHECK_INT(mail_state(m, 1, id), NM_LXMF_DELIVERED);
+}
+
+NM_TEST(a_ticket_takes_the_place_of_a_stamp) {
+  mail_net *m = two(NULL);
+  NM_CHECK_OK(nm_router_describe(m->routers[1], &m->boxes[1],
+                                 nm_span_of(NULL, 0), 20, true));
+  mail_announce(m, 1);
+  give_ticket(m);
+  const nm_mail *brought = mail_last(m, 0, NM_MAIL_RECEIVED);
+  NM_CHECK(brought->has_ticket);
+  uint8_t id[NM_HASH_SIZE];
+  nm_policy policy = mail_by(NM_LXMF_OPPORTUNISTIC);
+  NM_CHECK_OK(mail_send(m, 0, 1, 10, &policy, id));
+  mail_pass(m, 100000);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_DELIVERED);
+  NM_CHECK_INT(mail_count(m, 0, NM_MAIL_WORKED), 0);
+  const nm_mail *mail = mail_last(m, 1, NM_MAIL_RECEIVED);
+  NM_CHECK(mail->stamp_valid);
+  NM_CHECK_INT(mail->stamp_value, NM_LXMF_COST_TICKET);
+  double expires;
+  uint8_t again[NM_LXMF_TICKET_SIZE];
+  NM_CHECK(!nm_router_ticket_for(m->routers[1], &m->boxes[0], m->n.now,
+                                 &expires, again));
+  mail_dispose(m);
+}
+
+NM_TEST(a_ticket_outlives_a_restart_and_not_its_time) {
+  mail_net *m = two(NULL);
+  give_ticket(m);
+  const nm_mail *brought = mail_last(m, 0, NM_MAIL_RECEIVED);
+  nm_ticket_record record = {.peer = m->boxes[1],
+                             .expires = brought->ticket_expires};
+  memcpy(record.ticket, brought->ticket, sizeof(record.ticket));
+  mail_net *later = two(NULL);
+  uint8_t stamp[NM_LXMF_TICKET_SIZE];
+  uint8_t id[NM_HASH_SIZE] = {0};
+  NM_CHECK_OK(nm_router_ticket_put(later->routers[0], &record, later->n.now));
+  NM_CHECK(nm_ticket_stamp_for(later->routers[0], &m->boxes[1], id, stamp));
+  later->n.now.unix_us += (int64_t)(NM_LXMF_TICKET_EXPIRY_S + 1) * 1000000;
+  nm_router_tick(later->routers[0], later->n.now);
+  NM_CHECK(!nm_ticket_stamp_for(later->routers[0], &m->boxes[1], id, stamp));
+  mail_dispose(later);
+  mail_dispose(m);
+}
+
+/* ---- slow media ---- */
+
+static void set_bitrate(mail_net *m, int engine, uint64_t bitrate) {
+  nm_iface_id id = nm_engine_iface_next(m->n.engines[engine], 0);
+  nm_iface_spec spec = *nm_engine_iface(m->n.engines[engine], id);
+  spec.bitrate = bitrate;
+  NM_CHECK_OK(
+      nm_engine_iface_change(m->n.engines[engine], id, &spec, m->n.now));
+}
+
+NM_TEST(one_message_at_a_time_is_on_a_slow_path) {
+  mail_net *m = two(NULL);
+  static const nm_lxmf_method WAYS[] = {NM_LXMF_OPPORTUNISTIC, NM_LXMF_DIRECT};
+  for (int w = 0; w < 2; w++) {
+    uint8_t ids[5][NM_HASH_SIZE];
+    nm_policy policy = mail_by(WAYS[w]);
+    set_bitrate(m, 0, 1200);
+    mail_forget(m);
+    m->n.wires[0].cut = true;
+    for (int i = 0; i < 5; i++) {
+      NM_CHECK_OK(mail_send(m, 0, 1, 10, &policy, ids[i]));
+    }
+    mail_pass(m, 10000000);
+    NM_CHECK(m->routers[0]->in_flight_all <= 1);
+    m->n.wires[0].cut = false;
+    mail_pass(m, 200000000);
+    NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 5);
+    for (int i = 0; i < 5; i++) {
+      NM_CHECK_BYTES(m->kept[1][i].id, ids[i], NM_HASH_SIZE);
+      NM_CHECK_INT(mail_state(m, 0, ids[i]), NM_LXMF_DELIVERED);
+    }
+  }
+  mail_dispose(m);
+}
+
+static void check_repeats(const nm_vector *v) {
+  mail_net *m = two(NULL);
+  nm_router *router = m->routers[0];
+  nm_destination_hash nobody = {{1}};
+  set_bitrate(m, 0, nm_vector_u64(v, "input.lowest_online_interface_bitrate"));
+  nm_lane *lane = nm_lane_of(router, &nobody);
+  size_t count = (size_t)nm_vector_find(v, "output.calls")->number;
+  for (size_t i = 0; i < count; i++) {
+    char path[64];
+    (void)snprintf(path, sizeof(path), "output.calls[%zu].at_s", i);
+    router->now = m->n.now;
+    router->now.mono_us += (uint64_t)(nm_vector_number(v, path) * 1e6);
+    uint64_t before = router->stats.path_requests;
+    nm_gate_ask(lane);
+    (void)snprintf(path, sizeof(path), "output.calls[%zu].sent", i);
+    NM_CHECK_INT(router->stats.path_requests - before, nm_vector_bool(v, path));
+    (void)snprintf(path, sizeof(path), "output.calls[%zu].pending_after", i);
+    NM_CHECK_INT(nm_gate_pending(lane), nm_vector_bool(v, path));
+  }
+  mail_dispose(m);
+}
+
+NM_TEST(path_requests_are_not_repeated_too_soon) {
+  nm_vectors_each("lxmf", "path_request_repeat", 2, check_repeats);
+}
+
+/* ---- loss ---- */
+
+typedef struct loss {
+  uint32_t state;
+  uint32_t percent;
+} loss;
+
+static bool lossy(void *user, int from, nm_span raw) {
+  loss *l = user;
+  (void)from;
+  (void)raw;
+  l->state = l->state * 1664525u + 1013904223u;
+  return (l->state >> 16) % 100 >= l->percent;
+}
+
+NM_TEST(every_message_ends_once_and_comes_once_at_any_loss) {
+  static const nm_lxmf_method WAYS[] = {NM_LXMF_OPPORTUNISTIC, NM_LXMF_DIRECT};
+  for (uint32_t seed = 1; seed <= 12; seed++) {
+    mail_net *m = two(NULL);
+    loss l = {.state = seed, .percent = seed * 4};
+    uint8_t ids[20][NM_HASH_SIZE];
+    nm_test_context("seed %u", seed);
+    m->n.wires[0].filter = lossy;
+    m->n.wires[0].user = &l;
+    for (int i = 0; i < 20; i++) {
+      nm_policy policy = mail_by(WAYS[i % 2]);
+      NM_CHECK_OK(mail_send(m, 0, 1, i % 4 == 3 ? 3000 : 30, &policy, ids[i]));
+    }
+    mail_pass(m, 900000000);
+    nm_router_stats sent;
+    nm_router_stats got;
+    nm_router_stats_read(m->routers[0], &sent);
+    nm_router_stats_read(m->routers[1], &got);
+    NM_CHECK_INT(sent.letters, 0);
+    NM_CHECK_INT(sent.delivered + sent.failed + sent.rejected, 20);
+    NM_CHECK(got.received >= sent.delivered);
+    NM_CHECK(got.received <= 20);
+    NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), got.received);
+    mail_dispose(m);
+  }
+}
+
+/* ---- without memory ---- */
+
+/* Two messages by two ways; what could be begun has to end. */
+static void scenario(mail_net *m, const nm_mem *mem) {
+  static const nm_lxmf_method WAYS[] = {NM_LXMF_OPPORTUNISTIC, NM_LXMF_DIRECT};
+  nm_router_config config = {.hold = true};
+  if (mail_init(m, mem, 2, &config) == NM_OK) {
+    NM_CHECK_INT(net_join(&m->n, 0, 1, "tcp"), 0);
+    mail_announce(m, 0);
+    mail_announce(m, 1);
+    for (int i = 0; i < 2; i++) {
+      uint8_t id[NM_HASH_SIZE];
+      nm_policy policy = mail_by(WAYS[i]);
+      (void)mail_send(m, 0, 1, 20, &policy, id);
+    }
+    mail_pass(m, 200000000);
+    NM_CHECK_INT(m->routers[0]->letters.count, 0);
+    NM_CHECK_INT(m->routers[0]->in_flight_all, 0);
+    NM_CHECK_INT(m->routers[1]->parcel_count, 0);
+  }
+  mail_dispose(m);
+}
+
+NM_TEST(a_router_without_memory_loses_nothing_it_began) {
+  nm_test_mem memory;
+  mail_net *m = nm_test_scratch(sizeof(mail_net));
+  nm_test_mem_init(&memory);
+  scenario(m, &memory.mem);
+  NM_CHECK_INT(memory.live, 0);
+  size_t calls = memory.calls;
+  NM_CHECK(calls > 30);
+  for (size_t at = 1; at <= calls; at++) {
+    nm_test_context("allocation %zu of %zu", at, calls);
+    nm_test_mem_init(&memory);
+    memory.fail_at = at;
+    scenario(m, &memory.mem);
+    NM_CHECK_INT(memory.live, 0);
+  }
+}

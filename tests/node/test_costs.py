@@ -1,0 +1,142 @@
+"""What operations cost a program: commands to the core, and turns of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from netmesh import Node
+from netmesh.constants import Context
+from netmesh.events import ProgressMade
+from node.lossy import cable
+from node.nodes import NAME, PATIENCE, identity, joined, linked, soon
+
+pytestmark = pytest.mark.asyncio
+
+
+@contextmanager
+def commands_of(node: Node) -> Iterator[list[str]]:
+    """The commands that the core of a node is given meanwhile."""
+    given: list[str] = []
+    driver = node._driver
+    start = driver.start
+
+    def counted(command: str, **fields: Any) -> Any:
+        given.append(command)
+        return start(command, **fields)
+
+    setattr(driver, "start", counted)  # noqa: B010
+    try:
+        yield given
+    finally:
+        del driver.start
+
+
+async def turns_of(node: Node, work: Callable[[], Awaitable[Any]]) -> tuple[int, int]:
+    """How often the core woke the event loop for it, and in how many pieces its task ran."""
+    driver = node._driver
+    woken, pieces = 0, 0
+    drain = driver._readable
+
+    def counted() -> None:
+        nonlocal woken
+        woken += 1
+        drain()
+
+    driver.loop.add_reader(driver.core.fileno(), counted)
+
+    class Pieces:
+        def __await__(self) -> Any:
+            nonlocal pieces
+            steps: Any = work().__await__()
+            value: Any = None
+            while True:
+                pieces += 1
+                try:
+                    awaited = steps.send(value)
+                except StopIteration as stop:
+                    return stop.value
+                value = yield awaited
+
+    try:
+        await soon(Pieces())
+    finally:
+        driver.loop.add_reader(driver.core.fileno(), driver._readable)
+    return woken, pieces
+
+
+async def test_what_needs_a_path_asks_for_it_once() -> None:
+    async with joined() as (alice, bob):
+        echo = await bob.listen(NAME, prove="all")
+        with commands_of(alice) as given:
+            await alice.path(echo.hash, timeout=PATIENCE)
+        assert given == ["path_find"]
+        with commands_of(alice) as given:
+            first = await alice.connect(echo.hash)
+            second = await alice.connect(echo.hash, timeout=PATIENCE)
+        assert given == ["link_open", "link_open"]
+        assert first.hops == second.hops == 1
+        await alice.drop_path(echo.hash)
+        with commands_of(alice) as given:
+            await alice.connect(echo.hash, timeout=PATIENCE)
+        assert given == ["link_open", "path_find", "link_open"]
+
+
+async def test_a_message_costs_one_command_once_the_way_is_known() -> None:
+    async with joined() as (alice, bob):
+        outbox, inbox = await alice.lxmf(), await bob.lxmf()
+        for method, first in (
+            ("opportunistic", ["send", "path_find", "send"]),
+            ("direct", ["link_open", "link_send"]),
+        ):
+            with commands_of(alice) as given:
+                await alice.send_message(inbox.hash, "one", method=method, identity=identity(9))
+            # Looking for a link asks for its path first.
+            assert [each for each in given if each != "path_find" or method != "direct"] == first
+            with commands_of(alice) as given:
+                await alice.send_message(inbox.hash, "two", method=method, identity=identity(9))
+            assert given == [first[-1]]
+        assert outbox.hash != inbox.hash
+
+
+async def test_operations_wake_the_loop_at_their_end_alone() -> None:
+    async with linked(prove="all", resources="all") as (link, _, echo):
+        await echo.add_handler("/echo", lambda request: request.data)
+        for work in (
+            lambda: link.request("/echo", b"x"),
+            lambda: link._send_proven(b"x"),
+            lambda: link.send_file(b"x" * 10_000, compression="off"),
+        ):
+            woken, pieces = await turns_of(link._node, work)
+            # An announce or an acknowledgement may come just then.
+            assert 1 <= woken <= 2
+            assert pieces == 2
+
+
+async def test_a_stream_of_progress_hears_of_files_that_nobody_else_follows() -> None:
+    async with cable() as (alice, bob, _, right):
+        echo = await bob.listen(NAME, resources="all")
+        right.loses = lambda packet: packet.context == Context.RESOURCE_PRF
+        link = await alice.connect(echo.hash, timeout=PATIENCE)
+        async with alice.events(ProgressMade) as events:
+            sending = asyncio.ensure_future(link.send_file(b"x" * 30_000, compression="off"))
+            made = await events.get(timeout=PATIENCE)  # its end, unproven, is long in coming
+            assert made.link == link.ref
+            assert not sending.done()
+            sending.cancel()
+            await asyncio.wait([sending])
+
+
+async def test_a_node_without_work_takes_no_time() -> None:
+    async with linked() as (link, _, echo):
+        await echo.add_handler("/echo", lambda request: request.data)
+        for _ in range(100):  # its thread has learned that work comes soon
+            await link.request("/echo", b"x")
+        before = time.process_time()
+        await asyncio.sleep(0.5)
+        assert time.process_time() - before < 0.1
