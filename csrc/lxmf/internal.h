@@ -38,6 +38,9 @@ typedef struct nm_mailbox {
   bool enforce_stamps;
   bool enforce_ratchets;
   uint32_t limit_kb;
+  bool paused;
+  uint32_t dropped[NM_MAIL_DROPS];
+  bool has_news; /* of what it dropped */
 } nm_mailbox;
 
 /* Why a letter is not tried right now. */
@@ -234,6 +237,7 @@ struct nm_router {
   bool slow_freed;         /* one of them ended: others may go */
   nm_lane *woken;
   uint32_t parcel_count;
+  uint32_t drop_news; /* mailboxes with some */
   nm_sync *syncs;
   nm_sync *syncs_told;
   bool has_node;
@@ -286,6 +290,10 @@ void nm_mailbox_address(const nm_identity_hash *identity,
                         nm_destination_hash *address);
 const nm_identity *nm_mailbox_identity(const nm_mailbox *mailbox);
 bool nm_is_ignored(const nm_router *router, const nm_destination_hash *source);
+/* Counts what |mailbox| dropped; the driver is told. */
+void nm_mailbox_dropped(nm_router *router, nm_mailbox *mailbox,
+                        nm_mail_drop why);
+bool nm_mailbox_news(nm_router *router, nm_mail *mail);
 
 /* gate.c: every path request of the router's (LXMF 4.6). */
 void nm_gate_ask(nm_lane *lane);
@@ -391,8 +399,8 @@ void nm_delivery_verdict(nm_letter *letter, bool accepted);
 int nm_parcels_init(nm_router *router);
 /* Something for |mailbox| came in; the event's data and token are taken over.
  */
-void nm_parcel_receive(nm_router *router, const nm_mailbox *mailbox,
-                       nm_event *event, nm_lxmf_method method);
+void nm_parcel_receive(nm_router *router, nm_mailbox *mailbox, nm_event *event,
+                       nm_lxmf_method method);
 /* lxmf_data by another way; errors of nm_router_ingest. */
 int nm_parcel_ingest(nm_router *router, nm_span data, nm_lxmf_method method,
                      struct nm_sync *sync);

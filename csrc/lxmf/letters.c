@@ -237,7 +237,7 @@ static int check(const nm_router *router, const nm_letter_spec *spec) {
       return NM_E(ARGUMENT);
     }
   }
-  if (nm_mailbox_find(router, &spec->mailbox) == NULL) {
+  if (!spec->bare && nm_mailbox_find(router, &spec->mailbox) == NULL) {
     return NM_E(MISSING);
   }
   return router->letters.count >= router->limits.letters ? NM_E(LIMIT) : NM_OK;

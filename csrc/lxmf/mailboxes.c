@@ -174,6 +174,7 @@ int nm_router_close(nm_router *router, const nm_destination_hash *hash,
     return NM_E(MISSING);
   }
   nm_table_remove(&router->mailboxes, &mailbox->link);
+  router->drop_news -= mailbox->has_news;
   int status = nm_engine_unlisten(router->engine, hash, now);
   dispose_mailbox(router, &mailbox->link);
   return status;
@@ -186,6 +187,44 @@ int nm_router_describe(nm_router *router, const nm_destination_hash *hash,
   return mailbox == NULL ? NM_E(MISSING)
                          : describe(router, mailbox, display_name, stamp_cost,
                                     enforce_stamps);
+}
+
+int nm_router_pause(nm_router *router, const nm_destination_hash *hash,
+                    bool paused) {
+  nm_mailbox *mailbox = nm_mailbox_find(router, hash);
+  if (mailbox == NULL) {
+    return NM_E(MISSING);
+  }
+  mailbox->paused = paused;
+  return NM_OK;
+}
+
+/* ---- what was dropped ---- */
+
+void nm_mailbox_dropped(nm_router *router, nm_mailbox *mailbox,
+                        nm_mail_drop why) {
+  mailbox->dropped[why]++;
+  router->drop_news += !mailbox->has_news;
+  mailbox->has_news = true;
+}
+
+bool nm_mailbox_news(nm_router *router, nm_mail *mail) {
+  nm_table_link *entry = NULL;
+  while (router->drop_news > 0 &&
+         (entry = nm_table_next(&router->mailboxes, entry)) != NULL) {
+    nm_mailbox *mailbox = (nm_mailbox *)(void *)entry;
+    if (mailbox->has_news) {
+      mailbox->has_news = false;
+      router->drop_news--;
+      memset(mail, 0, sizeof(*mail));
+      mail->kind = NM_MAIL_DROPPED;
+      mail->at = router->now;
+      mail->mailbox = mailbox->hash;
+      memcpy(mail->dropped, mailbox->dropped, sizeof(mail->dropped));
+      return true;
+    }
+  }
+  return false;
 }
 
 /* ---- ignored sources ---- */

@@ -56,17 +56,42 @@ static void conclude(nm_router *router, nm_parcel *parcel, bool accept,
   }
 }
 
-/* The parcel ends here, for the reason that |counter| counts. */
-static void drop(nm_router *router, nm_parcel *parcel, uint64_t *counter,
+static void count_drop(nm_router *router, nm_mailbox *mailbox,
+                       nm_mail_drop why) {
+  nm_router_stats *stats = &router->stats;
+  uint64_t *counters[NM_MAIL_DROPS] = {
+      [NM_MAIL_DROP_DUPLICATE] = &stats->duplicates,
+      [NM_MAIL_DROP_MALFORMED] = &stats->malformed,
+      [NM_MAIL_DROP_UNDECRYPTABLE] = &stats->undecryptable,
+      [NM_MAIL_DROP_BLACKHOLED] = &stats->blackholed,
+      [NM_MAIL_DROP_IGNORED] = &stats->ignored,
+      [NM_MAIL_DROP_UNSTAMPED] = &stats->unstamped,
+      [NM_MAIL_DROP_CROWDED] = &stats->crowded,
+  };
+  *counters[why] += 1;
+  if (mailbox != NULL) {
+    nm_mailbox_dropped(router, mailbox, why);
+  }
+}
+
+/* The parcel ends here. */
+static void drop(nm_router *router, nm_parcel *parcel, nm_mail_drop why,
                  bool prove) {
-  bool again = counter == &router->stats.undecryptable ||
-               counter == &router->stats.crowded ||
-               (counter == &router->stats.duplicates && !prove);
-  *counter += 1;
-  if (parcel->sync != NULL && counter == &router->stats.duplicates) {
+  bool again = why == NM_MAIL_DROP_UNDECRYPTABLE ||
+               why == NM_MAIL_DROP_CROWDED ||
+               (why == NM_MAIL_DROP_DUPLICATE && !prove);
+  count_drop(router, nm_mailbox_find(router, &parcel->mail.mailbox), why);
+  if (parcel->sync != NULL && why == NM_MAIL_DROP_DUPLICATE) {
     parcel->sync->duplicates++;
   }
   conclude(router, parcel, prove, !again);
+  nm_parcel_free(router, parcel);
+}
+
+/* It is for no mailbox here, or not any more. */
+static void misaddressed(nm_router *router, nm_parcel *parcel) {
+  router->stats.misaddressed++;
+  conclude(router, parcel, false, true);
   nm_parcel_free(router, parcel);
 }
 
@@ -110,7 +135,7 @@ static void inspect(nm_router *router, nm_parcel *parcel, nm_block *packed) {
   parcel->mail.packed = packed;
   if (head.ptr == NULL || work == NULL) {
     nm_mail_job_free(work);
-    drop(router, parcel, &router->stats.malformed, false);
+    drop(router, parcel, NM_MAIL_DROP_MALFORMED, false);
     return;
   }
   memcpy(&parcel->mail.mailbox, head.ptr, NM_ADDRESS_SIZE);
@@ -120,14 +145,14 @@ static void inspect(nm_router *router, nm_parcel *parcel, nm_block *packed) {
   const nm_mailbox *mailbox = nm_mailbox_find(router, &parcel->mail.mailbox);
   if (mailbox == NULL) {
     nm_mail_job_free(work);
-    drop(router, parcel, &router->stats.misaddressed, false);
+    misaddressed(router, parcel);
     return;
   }
   nm_identity_hash source;
   know_source(router, work, &parcel->mail.peer, &source);
   if (work->source_known && nm_engine_is_blackholed(router->engine, &source)) {
     nm_mail_job_free(work);
-    drop(router, parcel, &router->stats.blackholed, false);
+    drop(router, parcel, NM_MAIL_DROP_BLACKHOLED, false);
     return;
   }
   work->bytes = nm_block_hold(packed);
@@ -171,7 +196,7 @@ static void deliver(nm_router *router, nm_parcel *parcel) {
   parcel->mail.token = parcel->token;
   if (nm_table_insert(&router->parcels, &parcel->link) != NM_OK) {
     parcel->token = 0;
-    drop(router, parcel, &router->stats.crowded, false);
+    drop(router, parcel, NM_MAIL_DROP_CROWDED, false);
     return;
   }
   nm_seen_put(router, parcel->mail.id, false);
@@ -192,15 +217,15 @@ static void judge(nm_router *router, nm_parcel *parcel,
   }
   bool durable = false;
   if (mailbox == NULL) {
-    drop(router, parcel, &router->stats.misaddressed, false);
+    misaddressed(router, parcel);
   } else if (mail->stamp_checked && !mail->stamp_valid &&
              mailbox->enforce_stamps && mail->method != NM_LXMF_PAPER) {
-    drop(router, parcel, &router->stats.unstamped, false);
+    drop(router, parcel, NM_MAIL_DROP_UNSTAMPED, false);
   } else if (nm_is_ignored(router, &mail->peer)) {
-    drop(router, parcel, &router->stats.ignored, true);
+    drop(router, parcel, NM_MAIL_DROP_IGNORED, true);
   } else if (nm_seen_has(router, mail->id, &durable)) {
     /* Proven only once the first of them is durable. */
-    drop(router, parcel, &router->stats.duplicates, durable);
+    drop(router, parcel, NM_MAIL_DROP_DUPLICATE, durable);
   } else {
     deliver(router, parcel);
   }
@@ -221,17 +246,17 @@ static nm_block *with_destination(nm_router *router, const nm_mailbox *mailbox,
   return block;
 }
 
-void nm_parcel_receive(nm_router *router, const nm_mailbox *mailbox,
-                       nm_event *event, nm_lxmf_method method) {
-  nm_parcel *parcel = new_parcel(router, method);
+void nm_parcel_receive(nm_router *router, nm_mailbox *mailbox, nm_event *event,
+                       nm_lxmf_method method) {
+  nm_parcel *parcel = mailbox->paused ? NULL : new_parcel(router, method);
   nm_block *packed = NULL;
-  if (event->data != NULL) {
+  if (parcel != NULL && event->data != NULL) {
     packed = method == NM_LXMF_OPPORTUNISTIC
                  ? with_destination(router, mailbox, nm_block_span(event->data))
                  : nm_block_hold(event->data);
   }
   if (parcel == NULL || packed == NULL) {
-    router->stats.crowded++;
+    count_drop(router, mailbox, NM_MAIL_DROP_CROWDED);
     decide(router, event->token, false);
     nm_block_drop(packed);
     if (parcel != NULL) {
@@ -240,6 +265,8 @@ void nm_parcel_receive(nm_router *router, const nm_mailbox *mailbox,
     return;
   }
   parcel->held = event->token;
+  parcel->mail.mailbox = mailbox->hash;
+  parcel->mail.packet_hash = event->packet_hash;
   parcel->mail.representation =
       event->kind == NM_EVENT_RESOURCE_IN ? NM_LXMF_RESOURCE : NM_LXMF_PACKET;
   parcel->mail.iface = event->iface;
@@ -315,12 +342,12 @@ void nm_parcel_worked(nm_parcel *parcel, nm_mail_job *work) {
     work->out = NULL;
     if (work->status != NM_OK) {
       nm_block_drop(packed);
-      drop(router, parcel, &router->stats.undecryptable, false);
+      drop(router, parcel, NM_MAIL_DROP_UNDECRYPTABLE, false);
     } else {
       inspect(router, parcel, packed);
     }
   } else if (work->status != NM_OK) {
-    drop(router, parcel, &router->stats.malformed, false);
+    drop(router, parcel, NM_MAIL_DROP_MALFORMED, false);
   } else {
     judge(router, parcel, work);
   }

@@ -49,6 +49,20 @@ static int can(const nm_letter *letter, uint32_t step) {
   }
 }
 
+/* Without a path a packet waits for one, while a link that is open needs none:
+ * a link of the next step goes first. */
+static bool leaps(const nm_letter *letter) {
+  const nm_policy *policy = &letter->policy;
+  uint32_t next = letter->step + 1;
+  if (policy->steps[letter->step].method != NM_LXMF_OPPORTUNISTIC ||
+      next >= policy->count || policy->steps[next].method != NM_LXMF_DIRECT ||
+      nm_router_has_path(letter->router, &letter->recipient)) {
+    return false;
+  }
+  const nm_lane *lane = nm_lane_find(letter->router, &letter->recipient);
+  return lane != NULL && nm_lane_link(lane) != 0;
+}
+
 int nm_policy_check(const nm_letter *letter) {
   int status = NM_E(TOO_LARGE);
   for (uint32_t i = 0; i < letter->policy.count; i++) {
@@ -60,13 +74,24 @@ int nm_policy_check(const nm_letter *letter) {
   return status;
 }
 
+/* |most| attempts, or what the step allows. A packet is one more than the
+ * number compares with, a link one less (LXMF 4.6). */
+static uint32_t attempts_of(const nm_letter *letter, uint32_t most) {
+  uint32_t own = letter->policy.steps[letter->step].attempts;
+  if (own == 0) {
+    return most;
+  }
+  own = letter->method == NM_LXMF_OPPORTUNISTIC ? own - 1 : own + 1;
+  return own < most ? own : most;
+}
+
 static void start_step(nm_letter *letter) {
   const nm_policy_step *step = &letter->policy.steps[letter->step];
   nm_router *router = letter->router;
   letter->method = step->method;
   letter->representation = NM_LXMF_PACKET;
   letter->attempts = 0;
-  letter->attempts_max = NM_LXMF_ATTEMPTS_MAX;
+  letter->attempts_max = attempts_of(letter, NM_LXMF_ATTEMPTS_MAX);
   letter->next_us = 0;
   letter->awaiting_path = false;
   letter->sent_on_path = false;
@@ -86,7 +111,7 @@ bool nm_policy_begin(nm_letter *letter) {
   nm_router_disarm(router, &letter->timer);
   nm_letter_ground(letter);
   while (letter->step < letter->policy.count &&
-         can(letter, letter->step) != NM_OK) {
+         (can(letter, letter->step) != NM_OK || leaps(letter))) {
     letter->step++;
   }
   if (letter->step == letter->policy.count) {
@@ -111,6 +136,7 @@ bool nm_policy_begin(nm_letter *letter) {
 void nm_letter_begin_way(nm_letter *letter) {
   if (letter->method == NM_LXMF_OPPORTUNISTIC &&
       !nm_router_has_path(letter->router, &letter->recipient)) {
+    letter->stage = NM_STAGE_PATH;
     nm_gate_ask(letter->lane);
     nm_letter_schedule(letter, true);
     nm_letter_arm(letter);
@@ -136,7 +162,11 @@ void nm_letter_schedule(nm_letter *letter, bool after_path_request) {
     attempt.round_trip_us = nm_router_round_trip(router, &letter->lane->target);
   }
   nm_lxmf_schedule_attempt(&attempt, &schedule);
-  letter->attempts_max = schedule.attempts_max;
+  if (!after_path_request && letter->policy.retry_wait_us != 0 &&
+      !nm_lxmf_is_slow_path(attempt.round_trip_us)) {
+    schedule.wait_us = letter->policy.retry_wait_us;
+  }
+  letter->attempts_max = attempts_of(letter, schedule.attempts_max);
   letter->receipt_timeout_us = schedule.receipt_timeout_us;
   letter->next_us = router->now.mono_us + schedule.wait_us;
 }

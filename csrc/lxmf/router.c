@@ -405,7 +405,7 @@ static void on_progress(nm_router *router, const nm_errand_op *errand,
 
 /* Something on a link that is the router's: to a mailbox, or one of ours. */
 static void on_line(nm_router *router, nm_line *line, nm_event *event) {
-  const nm_mailbox *mailbox = nm_mailbox_find(router, &line->mailbox);
+  nm_mailbox *mailbox = nm_mailbox_find(router, &line->mailbox);
   switch (event->kind) {
   case NM_EVENT_LINK_PACKET:
   case NM_EVENT_RESOURCE_IN:
@@ -533,7 +533,8 @@ static bool letter_news(nm_router *router, nm_mail *mail) {
 bool nm_router_event(nm_router *router, nm_mail *mail) {
   nm_parcel *parcel = router->mail_first;
   if (parcel == NULL) {
-    return letter_news(router, mail) || nm_sync_news(router, mail);
+    return letter_news(router, mail) || nm_sync_news(router, mail) ||
+           nm_mailbox_news(router, mail);
   }
   router->mail_first = parcel->next;
   if (parcel->next == NULL) {

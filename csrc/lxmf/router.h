@@ -68,9 +68,22 @@ typedef enum nm_mail_kind {
                        in between may be left out, the final one never */
   NM_MAIL_SYNC,     /* of a fetch from a node: how far it is; its end is never
                        left out */
-  NM_MAIL_WORKED    /* an outgoing message has its stamp, or its encrypted form:
+  NM_MAIL_WORKED,   /* an outgoing message has its stamp, or its encrypted form:
                        to be kept, so that a restart goes on with it */
+  NM_MAIL_DROPPED /* a mailbox dropped something: its totals; may be left out */
 } nm_mail_kind;
+
+/* Why something that came in for a mailbox was not told of. */
+typedef enum nm_mail_drop {
+  NM_MAIL_DROP_DUPLICATE,
+  NM_MAIL_DROP_MALFORMED,
+  NM_MAIL_DROP_UNDECRYPTABLE,
+  NM_MAIL_DROP_BLACKHOLED,
+  NM_MAIL_DROP_IGNORED,
+  NM_MAIL_DROP_UNSTAMPED,
+  NM_MAIL_DROP_CROWDED, /* no room, or the mailbox is paused: not proven */
+  NM_MAIL_DROPS
+} nm_mail_drop;
 
 /* What the router tells. Owned by the receiver: nm_mail_dispose. */
 typedef struct nm_mail {
@@ -88,6 +101,7 @@ typedef struct nm_mail {
   bool stamp_valid;
   uint32_t stamp_value;
   uint8_t transient_id[NM_HASH_SIZE]; /* PROPAGATED and PAPER */
+  nm_packet_hash packet_hash;         /* of what it came in, else zero */
   bool has_ticket; /* to write to `peer` without work; a secret to be kept */
   double ticket_expires; /* Unix seconds */
   uint8_t ticket[NM_LXMF_TICKET_SIZE];
@@ -108,6 +122,7 @@ typedef struct nm_mail {
   bool sync_ended;
   uint32_t sync_received; /* messages told of */
   uint32_t sync_duplicates;
+  uint32_t dropped[NM_MAIL_DROPS]; /* DROPPED: since the mailbox was opened */
 } nm_mail;
 
 /* Takes the next; false when there is none. */
@@ -151,6 +166,10 @@ int nm_router_close(nm_router *router, const nm_destination_hash *hash,
 int nm_router_describe(nm_router *router, const nm_destination_hash *hash,
                        nm_span display_name, uint32_t stamp_cost,
                        bool enforce_stamps);
+/* While it is |paused| what comes in is refused, not proven: its reader is
+ * behind. NM_E(MISSING). */
+int nm_router_pause(nm_router *router, const nm_destination_hash *hash,
+                    bool paused);
 /* Messages of |source| are proven and dropped, or are not any more. */
 int nm_router_ignore(nm_router *router, const nm_destination_hash *source,
                      bool on);
@@ -164,15 +183,19 @@ int nm_router_ignore(nm_router *router, const nm_destination_hash *source,
 typedef struct nm_policy_step {
   nm_lxmf_method method; /* OPPORTUNISTIC, DIRECT or PROPAGATED */
   uint64_t budget_us;    /* 0: as long as its attempts last */
+  uint32_t attempts;     /* to send a packet or to open a link, at most; those
+                            that look for a path count; 0: as in LXMF 4.6 */
 } nm_policy_step;
 
 typedef struct nm_policy {
   uint32_t count;
   nm_policy_step steps[NM_POLICY_STEPS];
+  uint64_t retry_wait_us; /* between attempts on fast media; 0: 10 s */
 } nm_policy;
 
 typedef struct nm_letter_spec {
   nm_destination_hash mailbox; /* the sender's, open */
+  bool bare;                   /* or not open: it takes no answers */
   nm_span packed;              /* signed; copied. With a stamp: none is made */
   nm_policy policy;
   uint32_t stamp_cost; /* bits; 0: what the recipient asks for, if

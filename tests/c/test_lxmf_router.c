@@ -187,6 +187,111 @@ NM_TEST(a_policy_goes_on_to_its_next_way) {
   mail_dispose(m);
 }
 
+/* Two packets, then one link, a second apart. */
+static const nm_policy BRIEF = {
+    .count = 2,
+    .steps = {{.method = NM_LXMF_OPPORTUNISTIC, .attempts = 2},
+              {.method = NM_LXMF_DIRECT, .attempts = 1}},
+    .retry_wait_us = 1000000u};
+
+NM_TEST(a_step_has_as_many_attempts_as_it_says) {
+  mail_net *m = two(NULL);
+  uint8_t id[NM_HASH_SIZE];
+  m->n.wires[0].cut = true;
+  NM_CHECK_OK(mail_send(m, 0, 1, 10, &BRIEF, id));
+  mail_pass(m, 900000);
+  NM_CHECK_INT(mail_last(m, 0, NM_MAIL_STATE)->attempts, 1);
+  mail_pass(m, 1000000);
+  NM_CHECK_INT(mail_last(m, 0, NM_MAIL_STATE)->method, NM_LXMF_OPPORTUNISTIC);
+  mail_pass(m, 200000);
+  NM_CHECK_INT(mail_last(m, 0, NM_MAIL_STATE)->method, NM_LXMF_DIRECT);
+  mail_pass(m, 60000000);
+  nm_router_stats stats;
+  nm_router_stats_read(m->routers[0], &stats);
+  NM_CHECK_INT(stats.packets, 2);
+  NM_CHECK_INT(stats.links_opened, 1);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_FAILED);
+  mail_dispose(m);
+}
+
+NM_TEST(an_open_link_serves_when_the_path_is_gone) {
+  mail_net *m = two(NULL);
+  uint8_t id[NM_HASH_SIZE];
+  nm_policy direct = mail_by(NM_LXMF_DIRECT);
+  NM_CHECK_OK(mail_send(m, 0, 1, 10, &direct, id));
+  mail_pass(m, 100000);
+  NM_CHECK_OK(nm_engine_drop_path(m->n.engines[0], &m->boxes[1], m->n.now));
+  NM_CHECK_OK(mail_send(m, 0, 1, 10, &BRIEF, id));
+  mail_pass(m, 100000);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_DELIVERED);
+  NM_CHECK_INT(mail_last(m, 0, NM_MAIL_STATE)->method, NM_LXMF_DIRECT);
+  mail_dispose(m);
+}
+
+NM_TEST(a_paused_mailbox_proves_nothing_and_counts) {
+  mail_net *m = two(NULL);
+  uint8_t id[NM_HASH_SIZE];
+  NM_CHECK_OK(nm_router_pause(m->routers[1], &m->boxes[1], true));
+  NM_CHECK_STATUS(nm_router_pause(m->routers[1], &m->boxes[0], true),
+                  NM_E(MISSING));
+  NM_CHECK_OK(mail_send(m, 0, 1, 10, &BRIEF, id));
+  mail_pass(m, 500000);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_SENT);
+  NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 0);
+  const nm_mail *told = mail_last(m, 1, NM_MAIL_DROPPED);
+  NM_CHECK_BYTES(told->mailbox.b, m->boxes[1].b, NM_ADDRESS_SIZE);
+  NM_CHECK_INT(told->dropped[NM_MAIL_DROP_CROWDED], 1);
+  NM_CHECK_OK(nm_router_pause(m->routers[1], &m->boxes[1], false));
+  mail_pass(m, 2000000);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_DELIVERED);
+  NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 1);
+  mail_dispose(m);
+}
+
+NM_TEST(what_a_mailbox_drops_is_told_of_by_reason) {
+  mail_net *m = two(NULL);
+  uint8_t id[NM_HASH_SIZE];
+  nm_policy policy = mail_by(NM_LXMF_OPPORTUNISTIC);
+  nm_block *packed = mail_message(m, 0, 1, 30);
+  nm_letter_spec spec = {.mailbox = m->boxes[0],
+                         .packed = nm_block_span(packed),
+                         .policy = policy};
+  for (int i = 0; i < 3; i++) {
+    NM_CHECK_OK(nm_router_send(m->routers[0], &spec, id, m->n.now));
+    mail_pass(m, 100000);
+  }
+  NM_CHECK_OK(nm_router_ignore(m->routers[1], &m->boxes[0], true));
+  NM_CHECK_OK(mail_send(m, 0, 1, 10, &policy, id));
+  mail_pass(m, 100000);
+  const nm_mail *told = mail_last(m, 1, NM_MAIL_DROPPED);
+  NM_CHECK_INT(told->dropped[NM_MAIL_DROP_DUPLICATE], 2);
+  NM_CHECK_INT(told->dropped[NM_MAIL_DROP_IGNORED], 1);
+  NM_CHECK_INT(told->dropped[NM_MAIL_DROP_CROWDED], 0);
+  nm_block_drop(packed);
+  mail_dispose(m);
+}
+
+NM_TEST(who_has_no_mailbox_can_write_and_stays_unnamed) {
+  mail_net *m = two(NULL);
+  uint8_t id[NM_HASH_SIZE];
+  nm_block *packed = mail_message(m, 0, 1, 30);
+  nm_letter_spec spec = {.mailbox = m->boxes[0],
+                         .packed = nm_block_span(packed),
+                         .policy = mail_by(NM_LXMF_DIRECT)};
+  NM_CHECK_OK(nm_router_close(m->routers[0], &m->boxes[0], m->n.now));
+  NM_CHECK_STATUS(nm_router_send(m->routers[0], &spec, id, m->n.now),
+                  NM_E(MISSING));
+  spec.bare = true;
+  NM_CHECK_OK(nm_router_send(m->routers[0], &spec, id, m->n.now));
+  mail_pass(m, 100000);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_DELIVERED);
+  NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 1);
+  const nm_lane *back = nm_lane_find(m->routers[1], &m->boxes[0]);
+  NM_CHECK(back == NULL || back->back == 0);
+  nm_block_drop(packed);
+  mail_dispose(m);
+}
+
 NM_TEST(a_cancelled_message_ends_at_once) {
   mail_net *m = two(NULL);
   uint8_t id[NM_HASH_SIZE];
