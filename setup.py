@@ -66,6 +66,7 @@ LIBRARIES = (
     Library("libuv", "1.42", "libuv1-dev", "libuv-devel", "libuv"),
     Library("bzip2", "1.0.6", "libbz2-dev", "bzip2-devel", "bzip2", "bzlib.h", "-lbz2"),
     Library("libzstd", "1.4.0", "libzstd-dev", "libzstd-devel", "zstd"),
+    Library("sqlite3", "3.34", "libsqlite3-dev", "sqlite-devel", "sqlite"),
 )
 
 

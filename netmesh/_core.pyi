@@ -25,7 +25,7 @@ from typing_extensions import Buffer
 from netmesh._verdict import Verdict
 
 # ------------------------------------------------------------------ library
-def library_versions() -> dict[str, str]: ...  # {"libsodium": ..., "libcrypto": ..., "bzip2": ..., "libzstd": ...} as loaded
+def library_versions() -> dict[str, str]: ...  # {"libsodium": ..., "libcrypto": ..., "bzip2": ..., "libzstd": ..., "sqlite3": ...} as loaded
 def cpu_features() -> tuple[str, ...]: ...     # e.g. ("sha_ni", "avx2", "avx512")
 CONSTANTS: Final[dict[str, int | float]]       # the table of csrc/wire/constants.h and lxmf_constants.h, for the equality test
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import netmesh
 from netmesh import _core
 
-BUNDLED = ("libsodium", "libcrypto", "libuv", "libbz2", "libzstd")
+BUNDLED = ("libsodium", "libcrypto", "libuv", "libbz2", "libzstd", "libsqlite3")
 
 
 def loaded_libraries() -> dict[str, set[Path]]:

@@ -6,12 +6,14 @@
 #include <bzlib.h>
 #include <openssl/crypto.h>
 #include <sodium.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <zstd.h>
 
 #define LIBSODIUM_MIN "1.0.18"
 #define LIBCRYPTO_MIN 0x30000000ul
 #define LIBZSTD_MIN 10400u /* 1.4.0 */
+#define SQLITE_MIN 3034000
 
 /* The version of bzip2 without its date. */
 static PyObject *bzip2_version(void) {
@@ -22,14 +24,16 @@ static PyObject *bzip2_version(void) {
 PyDoc_STRVAR(library_versions_doc,
              "library_versions($module, /)\n--\n\n"
              "The versions of the libraries as they are loaded: a dict with "
-             "the keys\n'libsodium', 'libcrypto', 'bzip2' and 'libzstd'.");
+             "the keys\n'libsodium', 'libcrypto', 'bzip2', 'libzstd' and "
+             "'sqlite3'.");
 
 static PyObject *core_library_versions(PyObject *Py_UNUSED(module),
                                        PyObject *Py_UNUSED(unused)) {
-  return Py_BuildValue("{s:s,s:s,s:N,s:s}", "libsodium",
+  return Py_BuildValue("{s:s,s:s,s:N,s:s,s:s}", "libsodium",
                        sodium_version_string(), "libcrypto",
                        OpenSSL_version(OPENSSL_VERSION_STRING), "bzip2",
-                       bzip2_version(), "libzstd", ZSTD_versionString());
+                       bzip2_version(), "libzstd", ZSTD_versionString(),
+                       "sqlite3", sqlite3_libversion());
 }
 
 PyDoc_STRVAR(cpu_features_doc,
@@ -98,6 +102,12 @@ static int check_libraries(void) {
     PyErr_Format(PyExc_ImportError,
                  "netmesh needs libzstd 1.4.0 or newer and found %s",
                  ZSTD_versionString());
+    return -1;
+  }
+  if (sqlite3_libversion_number() < SQLITE_MIN) {
+    PyErr_Format(PyExc_ImportError,
+                 "netmesh needs SQLite 3.34 or newer and found %s",
+                 sqlite3_libversion());
     return -1;
   }
   return 0;

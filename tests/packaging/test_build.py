@@ -82,9 +82,10 @@ def test_missing_libraries_are_named_in_one_sentence(project: Path) -> None:
     lines = done.stderr.strip().splitlines()
     assert lines == [
         "netmesh needs libsodium 1.0.18 or newer and libcrypto 3.0 or newer and libuv 1.42 or "
-        "newer and libzstd 1.4.0 or newer to build: install libsodium-dev libssl-dev libuv1-dev "
-        "libzstd-dev (Debian), libsodium-devel openssl-devel libuv-devel libzstd-devel (Fedora), "
-        "libsodium openssl@3 libuv zstd (macOS)."
+        "newer and libzstd 1.4.0 or newer and sqlite3 3.34 or newer to build: install "
+        "libsodium-dev libssl-dev libuv1-dev libzstd-dev libsqlite3-dev (Debian), "
+        "libsodium-devel openssl-devel libuv-devel libzstd-devel sqlite-devel (Fedora), "
+        "libsodium openssl@3 libuv zstd sqlite (macOS)."
     ]
 
 
@@ -97,6 +98,7 @@ def test_a_library_that_is_too_old_counts_as_missing(project: Path) -> None:
         ("libuv", "1.44.2"),
         ("bzip2", "1.0.8"),
         ("libzstd", "1.5.4"),
+        ("sqlite3", "3.40.1"),
     ):
         (folder / f"{name}.pc").write_text(
             f"Name: {name}\nDescription: for a test\nVersion: {version}\nLibs:\nCflags:\n"

@@ -102,11 +102,12 @@ def test_the_core_lists_the_backends_of_this_cpu() -> None:
 def test_the_libraries_name_their_versions() -> None:
     """The versions found at run time are new enough for the ones asked for at build time."""
     versions = _core.library_versions()
-    assert set(versions) == {"libsodium", "libcrypto", "bzip2", "libzstd"}
+    assert set(versions) == {"libsodium", "libcrypto", "bzip2", "libzstd", "sqlite3"}
     assert [int(part) for part in versions["libsodium"].split(".")] >= [1, 0, 18]
     assert int(versions["libcrypto"].split(".")[0]) >= 3
     assert versions["bzip2"].startswith("1.0")
     assert [int(part) for part in versions["libzstd"].split(".")] >= [1, 4, 0]
+    assert [int(part) for part in versions["sqlite3"].split(".")] >= [3, 34]
 
 
 # --------------------------------------------------------------- P1: HKDF, padding
