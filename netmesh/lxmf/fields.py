@@ -1,48 +1,102 @@
-"""Helpers for the well-known fields of a message (LXMF 13).
+"""The well-known fields of a message, typed (LXMF 13).
 
-A message's ``fields`` are a plain dictionary; any key and any value may be in it. The
-functions here read the fields that deployed programs agree on into small typed objects, and
-build them. What a peer sent may be malformed: then they raise
-:class:`netmesh.errors.DecodeError`. A field that is absent gives ``None`` (or nothing).
-Fields count only on a message whose signature was verified.
+A message's ``fields`` are a plain dictionary; any key and any value may be in it.
+:meth:`Fields.read` reads all that deployed programs agree on into one object and raises
+nothing, whatever a peer sent: what is malformed or unknown is kept as it came.
+:func:`build` makes a dictionary to be sent. The functions that read a single field raise
+:class:`netmesh.errors.DecodeError` when it is malformed; one that is absent gives ``None``
+(or nothing). Fields count only on a message whose signature was verified.
 
 Example:
     >>> from netmesh.lxmf import fields
-    >>> mine = fields.with_attachments({}, [fields.Attachment("../notes.txt", b"hello")])
-    >>> mine
-    {5: [['../notes.txt', b'hello']]}
-    >>> [fields.safe_name(found.name) for found in fields.attachments(mine)]
+    >>> mine = fields.build(
+    ...     attachments=[fields.Attachment("../notes.txt", b"hello")], reply_to=bytes(32)
+    ... )
+    >>> found = fields.Fields.read({**mine, 6: "no image", 0x20: "new"})
+    >>> [fields.safe_name(each.name) for each in found.attachments]
     ['notes.txt']
+    >>> found.reply_to == bytes(32), found.image, found.malformed, found.unknown
+    (True, None, {6: 'no image'}, {32: 'new'})
     >>> fields.audio({fields.Field.AUDIO: [0x10, b"OggS"]})
     Audio(mode=<AudioMode.OPUS_OGG: 16>, data=b'OggS')
-    >>> fields.image({}) is None
-    True
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from netmesh.constants import LXMF_TICKET_SIZE, AudioMode, Field, Renderer
+from netmesh.constants import AudioMode, Field, Renderer
 from netmesh.errors import DecodeError
-from netmesh.msgpack import unpackb
+from netmesh.lxmf._field_values import (
+    Appearance,
+    Attachment,
+    Audio,
+    Command,
+    CommandId,
+    Custom,
+    Image,
+    Reaction,
+    Ticket,
+    appearance_row,
+    as_bytes,
+    as_row,
+    as_text,
+    bad,
+    message_id,
+    read_appearance,
+    read_attachment,
+    read_audio,
+    read_commands,
+    read_image,
+    read_message_id,
+    read_reaction,
+    read_reference,
+    read_ticket,
+    unfit,
+)
+from netmesh.lxmf._telemetry import (
+    Battery,
+    Location,
+    PhysicalLink,
+    Reading,
+    Sensor,
+    Telemetry,
+    TelemetryReport,
+    Vector,
+    read_report,
+    report_row,
+    unpack_telemetry,
+)
 
 __all__ = [
+    "Appearance",
     "Attachment",
     "Audio",
     "AudioMode",
+    "Battery",
+    "Command",
+    "CommandId",
+    "Custom",
     "Field",
+    "Fields",
     "Image",
     "Location",
+    "PhysicalLink",
+    "Reaction",
+    "Reading",
     "Renderer",
     "Sensor",
+    "Telemetry",
+    "TelemetryReport",
     "Ticket",
+    "Vector",
     "attachments",
     "audio",
+    "build",
     "image",
+    "is_chat",
     "renderer",
     "safe_name",
     "telemetry",
@@ -54,181 +108,230 @@ __all__ = [
 ]
 
 
-class Sensor(IntEnum):
-    """Keys of a telemetry map (LXMF 13.2)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fields:
+    """All fields of one message; None or empty where there is none.
 
-    TIME = 0x01
-    LOCATION = 0x02
-    PRESSURE = 0x03
-    BATTERY = 0x04
-    PHYSICAL_LINK = 0x05
-    ACCELERATION = 0x06
-    TEMPERATURE = 0x07
-    HUMIDITY = 0x08
-    MAGNETIC_FIELD = 0x09
-    AMBIENT_LIGHT = 0x0A
-    GRAVITY = 0x0B
-    ANGULAR_VELOCITY = 0x0C
-    PROXIMITY = 0x0E
-    INFORMATION = 0x0F
-    RECEIVED = 0x10
-    POWER_CONSUMPTION = 0x11
-    POWER_PRODUCTION = 0x12
-    PROCESSOR = 0x13
-    RAM = 0x14
-    NVM = 0x15
-    TANK = 0x16
-    FUEL = 0x17
-    LXMF_PROPAGATION = 0x18
-    RNS_TRANSPORT = 0x19
-    CONNECTION_MAP = 0x1A
-    INTERFACES = 0x1B
-    CUSTOM = 0xFF
+    What the sender wrote stays in ``raw``: keys in their order, malformed and unknown values
+    too. Of a list with malformed rows the good ones are here, and the whole of it is also in
+    ``malformed``.
+    """
 
+    attachments: tuple[Attachment, ...] = ()
+    image: Image | None = None
+    audio: Audio | None = None
+    telemetry: Telemetry | None = None
+    telemetry_stream: tuple[TelemetryReport, ...] = ()
+    """What a collector answers."""
+    appearance: Appearance | None = None
+    renderer: Renderer = Renderer.PLAIN
+    """How the content is to be shown; an unknown number means plain text."""
+    thread: bytes | None = None
+    """The id of the thread that it belongs to."""
+    reply_to: bytes | None = None
+    """32 bytes: the message that it answers."""
+    reply_quote: str | None = None
+    """What it quotes of that message."""
+    reaction: Reaction | None = None
+    comment_on: bytes | None = None
+    """32 bytes: the message that its content comments on."""
+    continuation_of: bytes | None = None
+    """32 bytes: the message that its content continues."""
+    commands: tuple[Command, ...] = ()
+    results: Any = None
+    """Results of commands, in a form of the program's own."""
+    group: Any = None
+    """A group, in a form of the program's own."""
+    event: Any = None
+    """An event, in a form of the program's own."""
+    references: Any = None
+    """References (RNR), in a form of the program's own."""
+    ticket: Ticket | None = None
+    embedded: tuple[bytes, ...] = ()
+    """Packed messages within this one."""
+    custom: Custom | None = None
+    malformed: dict[Any, Any] = field(default_factory=dict)
+    """Known fields that are not what deployed programs send, as sent."""
+    unknown: dict[Any, Any] = field(default_factory=dict)
+    """All other fields, as sent."""
+    raw: dict[Any, Any] = field(default_factory=dict)
+    """Everything, as sent."""
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    """One attached file. ``name`` is the sender's and not safe to use: see :func:`safe_name`."""
-
-    name: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """An image and its format as the sender calls it, such as ``"webp"`` or ``"png"``."""
-
-    format: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Audio:
-    """A recording. ``mode`` is an :class:`AudioMode`, or the plain number of an unknown one."""
-
-    mode: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """A ticket for the next messages to its sender, usable while ``expires`` > now (LXMF 7)."""
-
-    expires: float
-    ticket: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """A position. Degrees, metres, km/h; ``updated`` is Unix seconds."""
-
-    latitude: float
-    longitude: float
-    altitude_m: float
-    speed_kmh: float
-    bearing: float
-    accuracy_m: float
-    updated: int
+    @classmethod
+    def read(cls, fields: Mapping[Any, Any]) -> Fields:
+        """Reads the fields of a message. Raises nothing, whatever they hold."""
+        found: dict[str, Any] = {}
+        malformed: dict[Any, Any] = {}
+        unknown: dict[Any, Any] = {}
+        for key, value in fields.items():
+            known = isinstance(key, int) and not isinstance(key, bool)
+            if known and key in _ONE:
+                name, read = _ONE[key]
+                try:
+                    found[name] = read(value)
+                except DecodeError:
+                    malformed[key] = value
+            elif known and key in _MANY:
+                name, read = _MANY[key]
+                found[name], whole = _rows(value, read)
+                if not whole:
+                    malformed[key] = value
+            elif not (known and key in _CUSTOM):
+                unknown[key] = value
+        if any(key in fields for key in _CUSTOM):
+            found["custom"] = Custom(*(fields.get(key) for key in _CUSTOM))
+        return cls(**found, malformed=malformed, unknown=unknown, raw=dict(fields))
 
 
-def _bad(field: str, text: str, reason: str = "TYPE") -> DecodeError:
-    """The error for a field that is not what deployed programs send."""
-    return DecodeError(f"lxmf field '{field}' {text}", reason=reason, codec="lxmf", field=field)
-
-
-def _text(value: object, field: str) -> str:
-    """A name that may come as text or as UTF-8 bytes."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if not isinstance(value, str):
-        raise _bad(field, "is not text")
-    return value
-
-
-def _bytes(value: object, field: str) -> bytes:
-    """Content that must be bytes."""
-    if not isinstance(value, bytes):
-        raise _bad(field, "is not a byte string")
-    return value
-
-
-def _row(value: object, least: int, field: str) -> list[Any]:
-    """An array of at least so many elements."""
+def _rows(value: object, read: Callable[[object], Any]) -> tuple[tuple[Any, ...], bool]:
+    """The good rows of a list, and whether all were."""
     if not isinstance(value, (list, tuple)):
-        raise _bad(field, "is not an array")
-    if len(value) < least:
-        raise _bad(field, f"has {len(value)} elements, not {least} or more", "LENGTH")
-    return list(value)
+        return (), False
+    good: list[Any] = []
+    whole = True
+    for row in value:
+        try:
+            good.append(read(row))
+        except DecodeError:
+            whole = False
+    return tuple(good), whole
 
 
-def attachments(fields: Mapping[Any, Any]) -> tuple[Attachment, ...]:
-    """The attached files, in order; empty when there are none.
-
-    Raises:
-        DecodeError: The field is not an array of name and data.
-    """
-    value = fields.get(Field.FILE_ATTACHMENTS)
-    if value is None:
-        return ()
-    rows = [_row(row, 2, "attachments") for row in _row(value, 0, "attachments")]
-    return tuple(
-        Attachment(_text(row[0], "attachments"), _bytes(row[1], "attachments")) for row in rows
-    )
+def _read_commands(value: object) -> tuple[Command, ...]:
+    rows = [read_commands(row) for row in as_row(value, 0, "commands")]
+    return tuple(command for row in rows for command in row)
 
 
-def image(fields: Mapping[Any, Any]) -> Image | None:
-    """The image, or None.
-
-    Raises:
-        DecodeError: The field is not an array of format and data.
-    """
-    value = fields.get(Field.IMAGE)
-    if value is None:
-        return None
-    row = _row(value, 2, "image")
-    return Image(_text(row[0], "image"), _bytes(row[1], "image"))
-
-
-def audio(fields: Mapping[Any, Any]) -> Audio | None:
-    """The recording, or None.
-
-    Raises:
-        DecodeError: The field is not an array of mode and data.
-    """
-    value = fields.get(Field.AUDIO)
-    if value is None:
-        return None
-    row = _row(value, 2, "audio")
-    mode = row[0]
-    if not isinstance(mode, int) or isinstance(mode, bool):
-        raise _bad("audio", "has a mode that is not an integer")
-    known = mode in AudioMode.__members__.values()
-    return Audio(AudioMode(mode) if known else mode, _bytes(row[1], "audio"))
-
-
-def renderer(fields: Mapping[Any, Any]) -> Renderer:
-    """How the content is to be shown; absent or unknown values mean plain text."""
-    value = fields.get(Field.RENDERER)
-    if isinstance(value, int) and value in Renderer.__members__.values():
+def _read_renderer(value: object) -> Renderer:
+    if type(value) is int and value in Renderer.__members__.values():
         return Renderer(value)
-    return Renderer.PLAIN
+    raise bad("renderer", "is unknown", "VALUE")
 
 
-def ticket(fields: Mapping[Any, Any]) -> Ticket | None:
-    """The ticket that the sender gives away, or None.
+def _any(value: object) -> Any:
+    return value
+
+
+_CUSTOM: Final = (int(Field.CUSTOM_TYPE), int(Field.CUSTOM_DATA), int(Field.CUSTOM_META))
+_MANY: Final[dict[int, tuple[str, Callable[[object], Any]]]] = {
+    Field.FILE_ATTACHMENTS: ("attachments", read_attachment),
+    Field.TELEMETRY_STREAM: ("telemetry_stream", read_report),
+    Field.EMBEDDED_LXMS: ("embedded", lambda value: as_bytes(value, "embedded message")),
+}
+_ONE: Final[dict[int, tuple[str, Callable[[object], Any]]]] = {
+    Field.TELEMETRY: ("telemetry", lambda value: Telemetry.unpack(as_bytes(value, "telemetry"))),
+    Field.ICON_APPEARANCE: ("appearance", read_appearance),
+    Field.IMAGE: ("image", read_image),
+    Field.AUDIO: ("audio", read_audio),
+    Field.THREAD: ("thread", lambda value: as_bytes(value, "thread")),
+    Field.COMMANDS: ("commands", _read_commands),
+    Field.RESULTS: ("results", _any),
+    Field.GROUP: ("group", _any),
+    Field.TICKET: ("ticket", read_ticket),
+    Field.EVENT: ("event", _any),
+    Field.RNR_REFS: ("references", _any),
+    Field.RENDERER: ("renderer", _read_renderer),
+    Field.REPLY_TO: ("reply_to", read_message_id),
+    Field.REPLY_QUOTE: ("reply_quote", lambda value: as_text(value, "quote")),
+    Field.REACTION: ("reaction", read_reaction),
+    Field.COMMENT: ("comment_on", read_reference),
+    Field.CONTINUATION: ("continuation_of", read_reference),
+}
+
+# Fields of messages that people do not see as one of a conversation (LXMF 13.2).
+_SILENT: Final = frozenset(
+    {
+        Field.TELEMETRY,
+        Field.TELEMETRY_STREAM,
+        Field.ICON_APPEARANCE,
+        Field.COMMANDS,
+        Field.REACTION,
+        Field.TICKET,
+    }
+)
+
+
+def is_chat(title: bytes | str, content: bytes | str, fields: Mapping[Any, Any]) -> bool:
+    """Whether a message is to be shown as one of a conversation (LXMF 13.2).
+
+    One with neither title nor content that only carries telemetry, an appearance, commands, a
+    reaction or a ticket is not.
+    """
+    return bool(title or content or not fields or not _SILENT.issuperset(fields))
+
+
+# ------------------------------------------------------------------------- building
+
+
+def build(
+    *,
+    attachments: Iterable[Attachment] = (),
+    image: Image | None = None,
+    audio: Audio | None = None,
+    telemetry: Telemetry | None = None,
+    telemetry_stream: Iterable[TelemetryReport] = (),
+    appearance: Appearance | None = None,
+    renderer: Renderer | None = None,
+    thread: bytes | None = None,
+    reply_to: bytes | None = None,
+    reply_quote: str | None = None,
+    reaction: Reaction | None = None,
+    comment_on: bytes | None = None,
+    continuation_of: bytes | None = None,
+    commands: Iterable[Command] = (),
+    results: Any = None,
+    group: Any = None,
+    event: Any = None,
+    references: Any = None,
+    embedded: Iterable[bytes] = (),
+    custom: Custom | None = None,
+    more: Mapping[Any, Any] | None = None,
+) -> dict[Any, Any]:
+    """The fields of a message to send; arguments are attributes of :class:`Fields`.
+
+    ``more`` are further fields by id, and come first. A ticket is the router's to add.
 
     Raises:
-        DecodeError: The field is not an array of time and 16 bytes.
+        EncodeError: A value does not fit its field.
     """
-    value = fields.get(Field.TICKET)
-    if value is None:
-        return None
-    expires, secret = _row(value, 2, "ticket")[:2]
-    if not isinstance(expires, (int, float)) or isinstance(expires, bool):
-        raise _bad("ticket", "has an expiry that is not a number")
-    if len(_bytes(secret, "ticket")) != LXMF_TICKET_SIZE:
-        raise _bad("ticket", f"has {len(secret)} bytes, not {LXMF_TICKET_SIZE}", "LENGTH")
-    return Ticket(float(expires), secret)
+    values: dict[int, Any] = {
+        Field.EMBEDDED_LXMS: [bytes(each) for each in embedded] or None,
+        Field.TELEMETRY: None if telemetry is None else telemetry.pack(),
+        Field.TELEMETRY_STREAM: [report_row(each) for each in telemetry_stream] or None,
+        Field.ICON_APPEARANCE: None if appearance is None else appearance_row(appearance),
+        Field.FILE_ATTACHMENTS: [[each.name, each.data] for each in attachments] or None,
+        Field.IMAGE: None if image is None else [image.format, image.data],
+        Field.AUDIO: None if audio is None else [int(audio.mode), audio.data],
+        Field.THREAD: None if thread is None else bytes(thread),
+        Field.COMMANDS: [{_plain(each.id): each.argument} for each in commands] or None,
+        Field.RESULTS: results,
+        Field.GROUP: group,
+        Field.EVENT: event,
+        Field.RNR_REFS: references,
+        Field.RENDERER: None if renderer is None else int(renderer),
+        Field.REPLY_TO: None if reply_to is None else message_id(reply_to, "reply_to"),
+        Field.REPLY_QUOTE: None if reply_quote is None else reply_quote.encode(),
+        Field.REACTION: None if reaction is None else _reaction(reaction),
+        Field.COMMENT: None if comment_on is None else {0: message_id(comment_on, "comment_on")},
+        Field.CONTINUATION: None
+        if continuation_of is None
+        else {0: message_id(continuation_of, "continuation_of")},
+    }
+    if custom is not None:
+        parts = (custom.type, custom.data, custom.meta)
+        values.update(zip(_CUSTOM, parts, strict=True))
+    made = {int(key): value for key, value in values.items() if value is not None}
+    return {**(more or {}), **made}
+
+
+def _plain(key: Any) -> Any:
+    return int(key) if isinstance(key, CommandId) else key
+
+
+def _reaction(reaction: Reaction) -> dict[int, bytes]:
+    if not reaction.text:
+        raise unfit("reaction", "is empty")
+    return {0: message_id(reaction.message_id, "reaction"), 1: reaction.text.encode()}
 
 
 def with_attachments(fields: Mapping[Any, Any], files: Iterable[Attachment]) -> dict[Any, Any]:
@@ -247,6 +350,65 @@ def with_audio(fields: Mapping[Any, Any], recording: Audio) -> dict[Any, Any]:
     return {**fields, int(Field.AUDIO): [int(recording.mode), recording.data]}
 
 
+# -------------------------------------------------------------------- one by one
+
+
+def attachments(fields: Mapping[Any, Any]) -> tuple[Attachment, ...]:
+    """The attached files, in order; empty when there are none.
+
+    Raises:
+        DecodeError: The field is not an array of name and data.
+    """
+    value = fields.get(Field.FILE_ATTACHMENTS)
+    if value is None:
+        return ()
+    return tuple(read_attachment(row) for row in as_row(value, 0, "attachments"))
+
+
+def image(fields: Mapping[Any, Any]) -> Image | None:
+    """The image, or None.
+
+    Raises:
+        DecodeError: The field is not an array of format and data.
+    """
+    value = fields.get(Field.IMAGE)
+    return None if value is None else read_image(value)
+
+
+def audio(fields: Mapping[Any, Any]) -> Audio | None:
+    """The recording, or None.
+
+    Raises:
+        DecodeError: The field is not an array of mode and data.
+    """
+    value = fields.get(Field.AUDIO)
+    return None if value is None else read_audio(value)
+
+
+def renderer(fields: Mapping[Any, Any]) -> Renderer:
+    """How the content is to be shown; absent or unknown values mean plain text."""
+    try:
+        return _read_renderer(fields.get(Field.RENDERER))
+    except DecodeError:
+        return Renderer.PLAIN
+
+
+def ticket(fields: Mapping[Any, Any]) -> Ticket | None:
+    """The ticket that the sender gives away, or None.
+
+    Raises:
+        DecodeError: The field is not an array of time and 16 bytes.
+    """
+    value = fields.get(Field.TICKET)
+    return None if value is None else read_ticket(value)
+
+
+def telemetry(fields: Mapping[Any, Any]) -> dict[int, Any] | None:
+    """The sensor readings of the telemetry field, or None; see :func:`unpack_telemetry`."""
+    value = fields.get(Field.TELEMETRY)
+    return None if value is None else unpack_telemetry(as_bytes(value, "telemetry"))
+
+
 def safe_name(name: str) -> str:
     """The last part of a file name without anything that could leave a folder.
 
@@ -260,48 +422,3 @@ def safe_name(name: str) -> str:
     last = name.replace("\\", "/").rsplit("/", 1)[-1]
     kept = "".join(character for character in last if character.isprintable())
     return kept.strip().lstrip(".").strip() or "unnamed"
-
-
-def telemetry(fields: Mapping[Any, Any]) -> dict[int, Any] | None:
-    """The sensor readings of the telemetry field, or None; see :func:`unpack_telemetry`."""
-    value = fields.get(Field.TELEMETRY)
-    return None if value is None else unpack_telemetry(_bytes(value, "telemetry"))
-
-
-def unpack_telemetry(packed: bytes) -> dict[int, Any]:
-    """Sensor id to reading; a location becomes a :class:`Location`, others stay as sent.
-
-    Raises:
-        DecodeError: ``packed`` is not a msgpack map, or its location is malformed.
-    """
-    readings = unpackb(packed)
-    if not isinstance(readings, dict):
-        raise _bad("telemetry", "is not a map")
-    found = dict(readings)
-    if found.get(Sensor.LOCATION) is not None:
-        found[int(Sensor.LOCATION)] = _location(found[Sensor.LOCATION])
-    return found
-
-
-def _location(value: object) -> Location:
-    """Six big-endian numbers as byte strings, and the time of the last update."""
-    row = _row(value, 7, "location")
-    numbers = []
-    for place, (size, signed) in enumerate(
-        ((4, True), (4, True), (4, True), (4, False), (4, True), (2, False))
-    ):
-        raw = _bytes(row[place], "location")
-        if len(raw) != size:
-            raise _bad("location", f"has a number of {len(raw)} bytes, not {size}", "LENGTH")
-        numbers.append(int.from_bytes(raw, "big", signed=signed))
-    if not isinstance(row[6], int):
-        raise _bad("location", "has an update time that is not an integer")
-    return Location(
-        latitude=numbers[0] / 1e6,
-        longitude=numbers[1] / 1e6,
-        altitude_m=numbers[2] / 100,
-        speed_kmh=numbers[3] / 100,
-        bearing=numbers[4] / 100,
-        accuracy_m=numbers[5] / 100,
-        updated=row[6],
-    )
