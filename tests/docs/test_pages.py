@@ -43,6 +43,7 @@ MODULES = {
     "netmesh.lxmf": "lxmf.md",
     "netmesh.lxmf.fields": "fields.md",
     "netmesh.lxmf.stamp": "stamp.md",
+    "netmesh.mailarchive": "mailarchive.md",
     "netmesh.messaging": "messaging.md",
     "netmesh.metrics": "node.md",
     "netmesh.msgpack": "msgpack.md",
