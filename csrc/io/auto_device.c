@@ -113,7 +113,7 @@ static int open_socket(nm_auto *a, nm_auto_device *device,
 
 static int open_sockets(nm_auto *a, nm_auto_device *device,
                         const uint8_t address[16]) {
-  const nm_auto_setup *own = &a->port->setup.automatic;
+  const nm_auto_setup *own = &a->port->setup->automatic;
   uint32_t index = device->seen.index;
   uint16_t alone = (uint16_t)(own->discovery_port + 1);
   nm_udp_options data = {
@@ -199,7 +199,7 @@ void nm_auto_device_close(nm_auto_device *device, nm_device_state state) {
 void nm_auto_device_announce(nm_auto *a, nm_auto_device *device,
                              uint64_t now_us) {
   nm_address to = nm_address_of_ipv6(a->group_address,
-                                     a->port->setup.automatic.discovery_port,
+                                     a->port->setup->automatic.discovery_port,
                                      device->seen.index);
   device->announce_due_us = now_us + NM_AUTO_ANNOUNCE_US;
   device->announces++;
@@ -209,7 +209,7 @@ void nm_auto_device_announce(nm_auto *a, nm_auto_device *device,
 
 void nm_auto_device_call(nm_auto *a, nm_auto_device *device,
                          const uint8_t address[16]) {
-  uint16_t alone = (uint16_t)(a->port->setup.automatic.discovery_port + 1);
+  uint16_t alone = (uint16_t)(a->port->setup->automatic.discovery_port + 1);
   nm_address to = nm_address_of_ipv6(address, alone, device->seen.index);
   (void)nm_dgram_send(device->unicast, a->port, &to,
                       nm_span_of(device->token, sizeof(device->token)));

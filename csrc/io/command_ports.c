@@ -116,8 +116,8 @@ static int run_devices(nm_node *node, nm_ask *ask) {
   if (port == NULL) {
     return NM_E(MISSING);
   }
-  return port->setup.medium == NM_MEDIUM_AUTO ? nm_port_auto_devices(port, ask)
-                                              : NM_E(STATE);
+  return port->setup->medium == NM_MEDIUM_AUTO ? nm_port_auto_devices(port, ask)
+                                               : NM_E(STATE);
 }
 
 static int run_tunnel(nm_node *node, nm_ask *ask) {

@@ -107,7 +107,7 @@ nm_conn *nm_conn_new(nm_port *port, bool is_pipe) {
   }
   conn->port = port;
   conn->is_pipe = is_pipe;
-  conn->kiss = port->setup.kiss;
+  conn->kiss = port->setup->kiss;
   int error = is_pipe ? uv_pipe_init(uv, &conn->u.pipe, 0)
                       : uv_tcp_init(uv, &conn->u.tcp);
   if (error != 0) {
@@ -121,8 +121,6 @@ nm_conn *nm_conn_new(nm_port *port, bool is_pipe) {
   nm_buffer_init(&conn->parts, mem, NULL, 0, 0);
   nm_buffer_init(&conn->stash, mem, NULL, 0, 0);
   conn->u.handle.data = conn;
-  conn->write.data = conn;
-  conn->connect.data = conn;
   port->handles++;
   return conn;
 }

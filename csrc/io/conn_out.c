@@ -33,11 +33,11 @@ uint32_t nm_conn_queued_packets(const nm_conn *conn) {
 static bool has_room(nm_conn *conn, size_t size) {
   nm_port *port = conn->port;
   size_t bytes = nm_conn_queued_bytes(conn);
-  if (bytes > 0 && bytes + size > port->setup.queue_bytes) {
+  if (bytes > 0 && bytes + size > port->setup->queue_bytes) {
     nm_port_count_drop(port, NM_PORT_DROP_BYTES);
     return false;
   }
-  if (nm_conn_queued_packets(conn) >= port->setup.queue_packets) {
+  if (nm_conn_queued_packets(conn) >= port->setup->queue_packets) {
     nm_port_count_drop(port, NM_PORT_DROP_PACKETS);
     return false;
   }
@@ -136,7 +136,9 @@ static void write_later(nm_conn *conn, size_t done) {
                               (unsigned)(conn->flying.len - done));
   conn->writing = true;
   conn->port->node->loop->writing++;
-  int error = uv_write(&conn->write, &conn->u.stream, &rest, 1, on_written);
+  conn->request.write.data = conn;
+  int error =
+      uv_write(&conn->request.write, &conn->u.stream, &rest, 1, on_written);
   if (error != 0) {
     conn->writing = false;
     conn->port->node->loop->writing--;

@@ -149,7 +149,7 @@ static void leave_wet(nm_dgram *dgram) {
 }
 
 static bool has_room(nm_dgram *dgram, nm_port *from, size_t size) {
-  const nm_iface_setup *setup = &from->setup;
+  const nm_iface_setup *setup = from->setup;
   size_t bytes = nm_dgram_waiting_bytes(dgram);
   if (bytes > 0 && bytes + size > setup->queue_bytes) {
     nm_port_count_drop(from, NM_PORT_DROP_BYTES);

@@ -68,15 +68,14 @@ static const nm_port_ops *ops_of(nm_medium medium) {
 /* What a frame may hold on an interface without an MTU. */
 #define FRAME_UNLIMITED 262144
 
-static int register_port(nm_port *port) {
+static int register_port(nm_port *port, const nm_iface_spec *spec) {
   nm_node *node = port->node;
   nm_loop *loop = node->loop;
   int status = nm_loop_reserve_timers(loop, 1);
   if (status != NM_OK) {
     return status;
   }
-  status = nm_engine_iface_add(node->engine, &port->setup.spec, &port->id,
-                               loop->now);
+  status = nm_engine_iface_add(node->engine, spec, &port->id, loop->now);
   if (status == NM_OK) {
     status = nm_table_insert(&node->ports, &port->link);
     if (status != NM_OK) {
@@ -102,34 +101,126 @@ static void join_parent(nm_port *port, nm_port *parent) {
   }
 }
 
-int nm_port_add(nm_node *node, const nm_iface_setup *setup, uint16_t actual,
-                nm_port *parent, nm_port **out) {
-  *out = NULL;
-  nm_port *port = nm_alloc_zero(node->mem, 1, sizeof(*port));
+/* ---- set-ups ---- */
+
+static nm_shared_setup *share(const nm_mem *mem, const nm_iface_setup *setup) {
+  nm_shared_setup *shared = nm_alloc(mem, sizeof(*shared));
+  if (shared != NULL) {
+    shared->holders = 1;
+    shared->is = *setup;
+  }
+  return shared;
+}
+
+static void let_go(const nm_mem *mem, nm_shared_setup *shared) {
+  if (shared != NULL && --shared->holders == 0) {
+    nm_wipe(shared, sizeof(*shared));
+    nm_release(mem, shared);
+  }
+}
+
+/* Takes |shared| over, which may be NULL. */
+static void set_setup(nm_port *port, nm_shared_setup *shared) {
+  let_go(port->node->mem, port->shared);
+  port->shared = shared;
+  port->setup = shared == NULL ? NULL : &shared->is;
+}
+
+/* What the accepted connections of |server| share, held once more; NULL without
+ * memory. */
+static nm_shared_setup *for_children(nm_port *server) {
+  if (server->for_children == NULL) {
+    nm_iface_setup setup;
+    nm_port_inherit(server, &setup);
+    server->for_children = share(server->node->mem, &setup);
+    nm_wipe(&setup, sizeof(setup));
+  }
+  if (server->for_children != NULL) {
+    server->for_children->holders++;
+  }
+  return server->for_children;
+}
+
+static void forget_for_children(nm_port *port) {
+  let_go(port->node->mem, port->for_children);
+  port->for_children = NULL;
+}
+
+static void free_port(nm_port *port) {
+  const nm_mem *mem = port->node->mem;
+  set_setup(port, NULL);
+  forget_for_children(port);
+  nm_release(mem, port->listener);
+  nm_release(mem, port->past);
+  nm_wipe(port, sizeof(*port));
+  nm_release(mem, port);
+}
+
+/* A port with what its medium needs, or NULL. */
+static nm_port *make_port(nm_node *node, const nm_iface_setup *setup,
+                          nm_port *parent) {
+  const nm_mem *mem = node->mem;
+  nm_port *port = nm_alloc_zero(mem, 1, sizeof(*port));
   if (port == NULL) {
-    return NM_E(MEMORY);
+    return NULL;
   }
   port->node = node;
-  port->setup = *setup;
   port->ops = ops_of(setup->medium);
-  port->port = actual;
-  port->listener.fd = -1;
-  port->listener.reserve_fd = -1;
-  nm_iface_spec *spec = &port->setup.spec;
+  set_setup(port, setup->medium == NM_MEDIUM_TCP_CHILD ? for_children(parent)
+                                                       : share(mem, setup));
+  bool whole = port->setup != NULL;
+  if (nm_medium_is_parent(setup->medium)) {
+    port->past = nm_alloc_zero(mem, 1, sizeof(*port->past));
+    whole = whole && port->past != NULL;
+  }
+  if (setup->medium == NM_MEDIUM_TCP_SERVER) {
+    port->listener = nm_alloc_zero(mem, 1, sizeof(*port->listener));
+    whole = whole && port->listener != NULL;
+  }
+  if (!whole) {
+    free_port(port);
+    return NULL;
+  }
+  if (port->listener != NULL) {
+    port->listener->fd = -1;
+    port->listener->reserve_fd = -1;
+  }
+  return port;
+}
+
+/* The name, and what the medium decides. */
+static int complete_spec(const nm_iface_setup *setup, uint16_t actual,
+                         nm_iface_spec *spec) {
   spec->online = false;
   spec->role = setup->medium == NM_MEDIUM_LOCAL_CLIENT
                    ? NM_ROLE_SHARED_CONNECTION
                    : NM_ROLE_ORDINARY;
   /* The connecting end of HDLC over TCP (RNS 1, 8.11). */
   spec->tunnels = setup->medium == NM_MEDIUM_TCP_CLIENT && !setup->kiss;
-  int status = nm_iface_display_name(setup, actual, spec->name);
+  return nm_iface_display_name(setup, actual, spec->name);
+}
+
+int nm_port_add(nm_node *node, const nm_iface_setup *setup, uint16_t actual,
+                nm_port *parent, nm_port **out) {
+  *out = NULL;
+  nm_iface_setup own = *setup;
+  nm_iface_spec *spec = &own.spec;
+  nm_port *port = NULL;
+  int status = complete_spec(setup, actual, spec);
   if (status == NM_OK) {
-    nm_interface_hash(nm_span_of(spec->name, strlen(spec->name)), port->hash);
-    status = register_port(port);
+    port = make_port(node, &own, parent);
+    status = port == NULL ? NM_E(MEMORY) : NM_OK;
   }
+  if (status == NM_OK) {
+    port->port = actual;
+    nm_interface_hash(nm_span_of(spec->name, strlen(spec->name)), port->hash);
+    status = register_port(port, spec);
+  }
+  nm_wipe(&own, sizeof(own));
   if (status != NM_OK) {
-    nm_wipe(port, sizeof(*port));
-    nm_release(node->mem, port);
+    if (port != NULL) {
+      free_port(port);
+    }
     return status;
   }
   node->port_count++;
@@ -144,9 +235,9 @@ int nm_port_add(nm_node *node, const nm_iface_setup *setup, uint16_t actual,
 }
 
 void nm_port_inherit(const nm_port *parent, nm_iface_setup *child) {
-  *child = parent->setup;
-  child->medium = parent->setup.medium == NM_MEDIUM_AUTO ? NM_MEDIUM_AUTO_PEER
-                                                         : NM_MEDIUM_TCP_CHILD;
+  *child = *parent->setup;
+  child->medium = parent->setup->medium == NM_MEDIUM_AUTO ? NM_MEDIUM_AUTO_PEER
+                                                          : NM_MEDIUM_TCP_CHILD;
   child->fd = -1;
   child->spec.receives = parent->wants_receives;
   child->spec.sends = parent->wants_sends;
@@ -164,8 +255,7 @@ static void free_if_done(nm_port *port) {
     port->ops->dispose(port);
   }
   node->port_count--;
-  nm_wipe(port, sizeof(*port));
-  nm_release(node->mem, port);
+  free_port(port);
   nm_node_wake(node);
 }
 
@@ -174,26 +264,17 @@ void nm_port_handle_closed(nm_port *port) {
   free_if_done(port);
 }
 
-static void add_counters(nm_iface_counters *sum,
-                         const nm_iface_counters *more) {
-  if (more == NULL) {
+/* Adds what the engine counted for |port|. */
+static void add_counters(nm_iface_counters *sum, const nm_port *port) {
+  nm_iface_counters more;
+  if (!nm_engine_iface_counters(port->node->engine, port->id, &more)) {
     return;
   }
-  sum->rx_packets += more->rx_packets;
-  sum->rx_bytes += more->rx_bytes;
-  sum->tx_packets += more->tx_packets;
-  sum->tx_bytes += more->tx_bytes;
-  sum->announces_in += more->announces_in;
-  sum->announces_out += more->announces_out;
-  sum->path_requests_in += more->path_requests_in;
-  sum->path_requests_out += more->path_requests_out;
-  sum->announce_rx_bytes += more->announce_rx_bytes;
-  sum->announce_tx_bytes += more->announce_tx_bytes;
-  sum->path_request_rx_bytes += more->path_request_rx_bytes;
-  sum->path_request_tx_bytes += more->path_request_tx_bytes;
-  sum->violations += more->violations;
+#define ADD(name) sum->name += more.name;
+  NM_IFACE_TALLIES(ADD)
+#undef ADD
   for (size_t i = 0; i < NM_DROP_COUNT; i++) {
-    sum->drops[i] += more->drops[i];
+    sum->drops[i] += more.drops[i];
   }
 }
 
@@ -203,8 +284,7 @@ static void leave_parent(nm_port *port) {
   if (parent == NULL) {
     return;
   }
-  add_counters(&parent->past,
-               nm_engine_iface_counters(port->node->engine, port->id));
+  add_counters(parent->past, port);
   parent->wire_rx += port->wire_rx;
   parent->wire_tx += port->wire_tx;
   parent->echoes += port->echoes;
@@ -254,12 +334,13 @@ void nm_port_remove_all(nm_node *node) {
 
 static void apply(nm_port *port) {
   nm_node *node = port->node;
-  nm_iface_spec spec = port->setup.spec;
-  spec.online = port->up && !port->paused && !port->gone;
+  bool online = port->up && !port->paused && !port->gone;
   const nm_iface_spec *known = nm_engine_iface(node->engine, port->id);
-  if (known == NULL || known->online == spec.online) {
+  if (known == NULL || known->online == online) {
     return;
   }
+  nm_iface_spec spec = *known;
+  spec.online = online;
   (void)nm_engine_iface_change(node->engine, port->id, &spec, node->loop->now);
   nm_wipe(&spec, sizeof(spec));
   nm_node_ifaces_changed(node, true);
@@ -271,40 +352,77 @@ void nm_port_set_up(nm_port *port, bool up) {
   apply(port);
 }
 
-int nm_port_change(nm_port *port, const nm_iface_spec *wanted) {
+/* |next|, which this takes over, is the port's set-up from now on. */
+static int change_to(nm_port *port, nm_shared_setup *next) {
   nm_node *node = port->node;
-  nm_iface_spec spec = *wanted;
-  memcpy(spec.name, port->setup.spec.name, sizeof(spec.name));
-  spec.role = port->setup.spec.role;
-  spec.tunnels = port->setup.spec.tunnels;
-  spec.receives = spec.receives && !port->deaf;
-  spec.sends = spec.sends && !port->mute;
-  if (nm_medium_is_parent(port->setup.medium)) {
-    /* The server itself carries nothing; its children do. */
-    port->wants_sends = spec.sends;
-    port->wants_receives = spec.receives;
-    spec.sends = false;
-    spec.receives = false;
+  const nm_iface_spec *known = nm_engine_iface(node->engine, port->id);
+  if (next == NULL || known == NULL) {
+    let_go(node->mem, next);
+    return next == NULL ? NM_E(MEMORY) : NM_E(STATE);
   }
+  nm_iface_spec spec = next->is.spec;
+  memcpy(spec.name, known->name, sizeof(spec.name));
   spec.online = port->up && !port->paused;
   int status =
       nm_engine_iface_change(node->engine, port->id, &spec, node->loop->now);
-  if (status == NM_OK) {
-    spec.online = false;
-    nm_wipe(&port->setup.spec, sizeof(port->setup.spec));
-    port->setup.spec = spec;
-    port->ops->change(port);
-    nm_node_ifaces_changed(node, true);
-    nm_node_wake(node);
+  nm_wipe(&spec, sizeof(spec));
+  if (status != NM_OK) {
+    let_go(node->mem, next);
+    return status;
   }
+  set_setup(port, next);
+  forget_for_children(port);
+  port->ops->change(port);
+  nm_node_ifaces_changed(node, true);
+  nm_node_wake(node);
+  return NM_OK;
+}
+
+/* A set-up like the port's, but with |wanted|. NULL without memory. */
+static nm_shared_setup *with_spec(nm_port *port, const nm_iface_spec *wanted) {
+  nm_shared_setup *next = share(port->node->mem, port->setup);
+  if (next == NULL) {
+    return NULL;
+  }
+  nm_iface_spec *spec = &next->is.spec;
+  *spec = *wanted;
+  memcpy(spec->name, port->setup->spec.name, sizeof(spec->name));
+  spec->role = port->setup->spec.role;
+  spec->tunnels = port->setup->spec.tunnels;
+  spec->receives = spec->receives && !port->deaf;
+  spec->sends = spec->sends && !port->mute;
+  spec->online = false;
+  return next;
+}
+
+static nm_shared_setup *inherited(nm_port *child) {
+  if (child->setup->medium == NM_MEDIUM_TCP_CHILD) {
+    return for_children(child->parent);
+  }
+  nm_iface_setup setup;
+  nm_port_inherit(child->parent, &setup);
+  nm_shared_setup *next = with_spec(child, &setup.spec);
+  nm_wipe(&setup, sizeof(setup));
+  return next;
+}
+
+int nm_port_change(nm_port *port, const nm_iface_spec *wanted) {
+  nm_shared_setup *next = with_spec(port, wanted);
+  if (next == NULL) {
+    return NM_E(MEMORY);
+  }
+  if (nm_medium_is_parent(port->setup->medium)) {
+    /* The server itself carries nothing; its children do. */
+    port->wants_sends = next->is.spec.sends;
+    port->wants_receives = next->is.spec.receives;
+    next->is.spec.sends = false;
+    next->is.spec.receives = false;
+  }
+  int status = change_to(port, next);
   for (nm_port *child = port->first_child; child != NULL && status == NM_OK;
        child = child->next_sibling) {
-    nm_iface_setup inherited;
-    nm_port_inherit(port, &inherited);
-    status = nm_port_change(child, &inherited.spec);
-    nm_wipe(&inherited, sizeof(inherited));
+    status = change_to(child, inherited(child));
   }
-  nm_wipe(&spec, sizeof(spec));
   return status;
 }
 
@@ -340,7 +458,7 @@ void nm_port_trouble_at(nm_port *port, nm_port_trouble trouble, int error,
 }
 
 size_t nm_port_frame_max(const nm_port *port) {
-  const nm_iface_spec *spec = &port->setup.spec;
+  const nm_iface_spec *spec = &port->setup->spec;
   size_t mtu = spec->hw_mtu != 0 ? spec->hw_mtu : FRAME_UNLIMITED;
   size_t code = spec->ifac_set ? spec->ifac.size : 0;
   return mtu + code < NM_FRAME_MAX ? mtu + code : NM_FRAME_MAX;
@@ -379,7 +497,7 @@ static bool is_part(nm_span raw) {
 
 static bool put_out(nm_port *port, nm_span raw) {
   nm_loop *loop = port->node->loop;
-  const nm_iface_spec *spec = &port->setup.spec;
+  const nm_iface_spec *spec = &port->setup->spec;
   nm_span packet = raw;
   if (!port->up || port->paused) {
     nm_port_count_drop(port, NM_PORT_DROP_OFFLINE);
@@ -410,7 +528,7 @@ void nm_port_output(nm_port *port, const nm_output *out) {
 }
 
 static nm_ingress_config ingress_of(const nm_port *port) {
-  const nm_iface_spec *spec = &port->setup.spec;
+  const nm_iface_spec *spec = &port->setup->spec;
   nm_ingress_config config = {.ifac = spec->ifac_set ? &spec->ifac : NULL,
                               .hw_mtu = spec->hw_mtu};
   return config;
@@ -516,13 +634,16 @@ static void fill_settings(const nm_iface_spec *spec, nm_iface_info *info) {
 }
 
 static void fill_info(const nm_port *port, nm_iface_info *info) {
-  const nm_iface_spec *spec = &port->setup.spec;
+  const nm_iface_spec *spec = &port->setup->spec;
+  const nm_iface_spec *known = nm_engine_iface(port->node->engine, port->id);
   memset(info, 0, sizeof(*info));
   info->id = port->id;
   info->parent = port->parent != NULL ? port->parent->id : 0;
-  info->medium = port->setup.medium;
-  memcpy(info->name, spec->name, sizeof(info->name));
-  memcpy(info->label, port->setup.label, sizeof(info->label));
+  info->medium = port->setup->medium;
+  if (known != NULL) {
+    memcpy(info->name, known->name, sizeof(info->name));
+  }
+  memcpy(info->label, port->setup->label, sizeof(info->label));
   memcpy(info->hash, port->hash, sizeof(info->hash));
   fill_settings(spec, info);
   if (nm_medium_is_parent(info->medium)) {
@@ -543,9 +664,10 @@ static void fill_info(const nm_port *port, nm_iface_info *info) {
   info->wire_tx_bytes = port->wire_tx;
   memcpy(info->drops, port->drops, sizeof(info->drops));
   fill_conn(port, info);
-  info->counters = port->past;
-  add_counters(&info->counters,
-               nm_engine_iface_counters(port->node->engine, port->id));
+  if (port->past != NULL) {
+    info->counters = *port->past;
+  }
+  add_counters(&info->counters, port);
 }
 
 nm_block *nm_port_list(nm_node *node, size_t *count) {
@@ -561,8 +683,7 @@ nm_block *nm_port_list(nm_node *node, size_t *count) {
     fill_info(port, &rows[i]);
     for (const nm_port *child = port->first_child; child != NULL;
          child = child->next_sibling) {
-      add_counters(&rows[i].counters,
-                   nm_engine_iface_counters(node->engine, child->id));
+      add_counters(&rows[i].counters, child);
       rows[i].wire_rx_bytes += child->wire_rx;
       rows[i].wire_tx_bytes += child->wire_tx;
       rows[i].rx_echoes += child->echoes;

@@ -55,7 +55,10 @@ struct nm_conn {
     uv_tcp_t tcp;
     uv_pipe_t pipe;
   } u;
-  uv_write_t write;
+  union {
+    uv_connect_t connect; /* before anything is written */
+    uv_write_t write;
+  } request;
   union {
     nm_hdlc_decoder hdlc;
     nm_kiss_decoder kiss;
@@ -74,12 +77,19 @@ struct nm_conn {
   size_t stash_at;
   uint32_t reads; /* in the turn number `read_turn` */
   uint64_t read_turn;
-  uv_connect_t connect;
   uint64_t opened_us;
   bool fed; /* a good frame came in */
   /* Told when the stream ended by itself, with a libuv error. */
   void (*ended)(nm_port *port, int error);
 };
+
+/* The set-up of a port. The accepted connections of one server share theirs
+ * until one of them is changed: `host`, `port` and the spec's `name` are not a
+ * child's own there, and `online` is nobody's. The engine knows them. */
+typedef struct nm_shared_setup {
+  uint32_t holders;
+  nm_iface_setup is;
+} nm_shared_setup;
 
 /* An accepting socket. */
 typedef struct nm_listener {
@@ -96,7 +106,9 @@ struct nm_port {
   nm_iface_id id;
   nm_node *node;
   const nm_port_ops *ops;
-  nm_iface_setup setup; /* `spec` is what the engine has, but for `online` */
+  nm_iface_setup *setup; /* of `shared` */
+  nm_shared_setup *shared;
+  nm_shared_setup *for_children; /* a server's; NULL until there is one */
   uint8_t hash[NM_HASH_SIZE];
   nm_port *parent;
   nm_port *first_child;
@@ -118,7 +130,7 @@ struct nm_port {
   nm_ask *ask;      /* IFACE_ADD that waits for the start */
   nm_timer timer;   /* retry, connect time-out, accept back-off */
   nm_conn *conn;
-  nm_listener listener;
+  nm_listener *listener;          /* of a server, or NULL */
   struct nm_resolve *resolve;     /* under way, or NULL */
   struct nm_addresses *addresses; /* still to be tried, or NULL */
   bool connecting;
@@ -146,7 +158,7 @@ struct nm_port {
   uint64_t strangers;
   uint64_t net_errors;
   uint64_t drops[NM_PORT_DROP_COUNT];
-  nm_iface_counters past; /* of children that are gone */
+  nm_iface_counters *past; /* a parent's: of children that are gone */
 };
 
 static inline nm_port *nm_port_of_timer(nm_timer *timer) {

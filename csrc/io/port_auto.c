@@ -32,8 +32,8 @@ static nm_peer_notice notice_of(const nm_port *port, bool found) {
                            .at = port->node->loop->now,
                            .iface = port->id,
                            .parent = port->automatic->port->id};
-  memcpy(notice.device, port->setup.device, sizeof(notice.device));
-  memcpy(notice.address, port->setup.host, sizeof(notice.address));
+  memcpy(notice.device, port->setup->device, sizeof(notice.device));
+  memcpy(notice.address, port->setup->host, sizeof(notice.address));
   return notice;
 }
 
@@ -175,7 +175,7 @@ static bool is_listed(const char *list, const char *name) {
 }
 
 static bool is_wanted(const nm_auto *a, const nm_device *device) {
-  const nm_auto_setup *own = &a->port->setup.automatic;
+  const nm_auto_setup *own = &a->port->setup->automatic;
   return !device->loopback && device->multicast &&
          !is_listed(own->ignored, device->name) &&
          (own->devices[0] == '\0' || is_listed(own->devices, device->name));
@@ -501,7 +501,7 @@ static bool put(nm_port *port, nm_span packet) {
     return false;
   }
   nm_address to = nm_address_of_ipv6(
-      key->address, a->port->setup.automatic.data_port, key->device);
+      key->address, a->port->setup->automatic.data_port, key->device);
   return nm_dgram_send(device->data, port, &to, packet);
 }
 
@@ -546,7 +546,7 @@ const nm_port_ops nm_port_auto_peer = {.start = start_peer,
 
 static int equip(nm_port *port) {
   nm_node *node = port->node;
-  const nm_auto_setup *own = &port->setup.automatic;
+  const nm_auto_setup *own = &port->setup->automatic;
   uint8_t hash_key[16];
   nm_auto *a = nm_alloc_zero(node->mem, 1, sizeof(*a));
   if (a == NULL) {
@@ -567,7 +567,7 @@ static int equip(nm_port *port) {
   }
   if (status == NM_OK) {
     status = nm_auto_peers_init(&a->peers, node->mem, hash_key,
-                                port->setup.connections_max,
+                                port->setup->connections_max,
                                 (uint64_t)own->peer_timeout_ms * 1000);
   }
   return status;

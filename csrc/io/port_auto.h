@@ -46,7 +46,7 @@ typedef struct nm_auto {
 } nm_auto;
 
 static inline nm_span nm_auto_group(const nm_auto *a) {
-  const char *group = a->port->setup.automatic.group;
+  const char *group = a->port->setup->automatic.group;
   return nm_span_of(group, strlen(group));
 }
 

@@ -16,9 +16,9 @@ static int start(nm_port *port) {
   if (port->conn == NULL) {
     return NM_E(MEMORY);
   }
-  int error = uv_pipe_open(&port->conn->u.pipe, port->setup.fd);
+  int error = uv_pipe_open(&port->conn->u.pipe, port->setup->fd);
   if (error == 0) {
-    port->setup.fd = -1;
+    port->setup->fd = -1;
     error = nm_conn_start(port->conn, on_ended);
   }
   if (error != 0) {
@@ -50,8 +50,8 @@ static void stop(nm_port *port) {
   if (port->conn != NULL) {
     nm_conn_close(port->conn);
   }
-  nm_fd_close(port->setup.fd);
-  port->setup.fd = -1;
+  nm_fd_close(port->setup->fd);
+  port->setup->fd = -1;
 }
 
 const nm_port_ops nm_port_pipe = {.start = start,

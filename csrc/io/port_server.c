@@ -67,7 +67,7 @@ static bool adopt(nm_port *server, int fd, const char *host, uint16_t number) {
     nm_fd_close(fd);
     return false;
   }
-  nm_tcp_tune(fd, server->setup.i2p_tunneled);
+  nm_tcp_tune(fd, server->setup->i2p_tunneled);
   port->conn = nm_conn_new(port, false);
   if (port->conn == NULL || uv_tcp_open(&port->conn->u.tcp, fd) != 0) {
     nm_fd_close(fd);
@@ -88,7 +88,7 @@ static bool adopt(nm_port *server, int fd, const char *host, uint16_t number) {
 static void on_readable(uv_poll_t *poll, int status, int events);
 
 static void set_polling(nm_port *port, bool on) {
-  nm_listener *listener = &port->listener;
+  nm_listener *listener = port->listener;
   if (!listener->open || listener->polling == on) {
     return;
   }
@@ -103,8 +103,8 @@ static void set_polling(nm_port *port, bool on) {
 static void end_backoff(void *user, nm_timer *timer) {
   nm_port *port = nm_port_of_timer(timer);
   (void)user;
-  if (port->listener.reserve_fd < 0) {
-    port->listener.reserve_fd = nm_reserve_open();
+  if (port->listener->reserve_fd < 0) {
+    port->listener->reserve_fd = nm_reserve_open();
   }
   set_polling(port, !port->paused);
 }
@@ -112,7 +112,7 @@ static void end_backoff(void *user, nm_timer *timer) {
 /* Without descriptors or memory: the waiting connections are turned away, and
  * the next ones wait for a moment. */
 static void back_off(nm_port *port, int error) {
-  nm_listener *listener = &port->listener;
+  nm_listener *listener = port->listener;
   nm_loop *loop = port->node->loop;
   char host[NM_ADDRESS_TEXT_MAX];
   uint16_t number;
@@ -142,7 +142,7 @@ static void accept_some(nm_port *port) {
   char host[NM_ADDRESS_TEXT_MAX];
   uint16_t number;
   for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-    int fd = nm_accept_open(port->listener.fd, host, &number);
+    int fd = nm_accept_open(port->listener->fd, host, &number);
     if (fd == -EAGAIN || fd == -EWOULDBLOCK) {
       return;
     }
@@ -153,8 +153,8 @@ static void accept_some(nm_port *port) {
       back_off(port, fd);
       return;
     }
-    port->listener.backoff_ms = 0;
-    if (port->connections >= port->setup.connections_max) {
+    port->listener->backoff_ms = 0;
+    if (port->connections >= port->setup->connections_max) {
       nm_fd_close(fd);
       port->refused++;
     } else if (!adopt(port, fd, host, number)) {
@@ -178,17 +178,17 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
 
 static void on_poll_closed(uv_handle_t *handle) {
   nm_port *port = handle->data;
-  nm_fd_close(port->listener.fd);
-  nm_fd_close(port->listener.reserve_fd);
-  port->listener.fd = -1;
-  port->listener.reserve_fd = -1;
+  nm_fd_close(port->listener->fd);
+  nm_fd_close(port->listener->reserve_fd);
+  port->listener->fd = -1;
+  port->listener->reserve_fd = -1;
   nm_port_handle_closed(port);
 }
 
 /* ---- the port ---- */
 
 static int start(nm_port *port) {
-  nm_listener *listener = &port->listener;
+  nm_listener *listener = port->listener;
   int error =
       uv_poll_init(&port->node->loop->uv, &listener->poll, listener->fd);
   if (error != 0) {
@@ -215,7 +215,7 @@ static void pause_listening(nm_port *port, bool on) {
 }
 
 static void stop(nm_port *port) {
-  nm_listener *listener = &port->listener;
+  nm_listener *listener = port->listener;
   port->listening = false;
   if (listener->open) {
     listener->open = false;
@@ -260,8 +260,8 @@ int nm_port_serve(nm_node *node, nm_ask *ask) {
   }
   port->wants_sends = sends;
   port->wants_receives = receives;
-  port->listener.fd = fd;
-  port->listener.reserve_fd = nm_reserve_open();
+  port->listener->fd = fd;
+  port->listener->reserve_fd = nm_reserve_open();
   status = port->ops->start(port);
   if (status != NM_OK) {
     ask->reply.os_error = port->os_error;

@@ -46,7 +46,7 @@ static uint64_t pause_us(nm_port *port) {
   uint8_t random[2] = {0};
   (void)nm_entropy_fill(&port->node->entropy_source, random, sizeof(random));
   nm_reader r = nm_reader_of(nm_span_of(random, sizeof(random)));
-  return nm_port_pause_us(&port->setup, port->tries, nm_reader_u16(&r));
+  return nm_port_pause_us(port->setup, port->tries, nm_reader_u16(&r));
 }
 
 void nm_port_retry(nm_port *port, nm_port_trouble trouble, int error) {
@@ -55,7 +55,7 @@ void nm_port_retry(nm_port *port, nm_port_trouble trouble, int error) {
     nm_conn_close(port->conn);
   }
   nm_port_set_up(port, false);
-  if (port->setup.max_tries != 0 && port->tries >= port->setup.max_tries) {
+  if (port->setup->max_tries != 0 && port->tries >= port->setup->max_tries) {
     nm_port_trouble_set(port, NM_PORT_GAVE_UP, error);
     return;
   }
@@ -100,17 +100,17 @@ static void on_connected(uv_connect_t *request, int status) {
   }
   uv_os_fd_t fd;
   if (uv_fileno(&conn->u.handle, &fd) == 0) {
-    nm_tcp_tune(fd, port->setup.i2p_tunneled);
+    nm_tcp_tune(fd, port->setup->i2p_tunneled);
   }
   nm_port_connected(port);
 }
 
 /* Gives the connection a socket that uses the port's device alone. */
 static int bind_device(nm_port *port, int family) {
-  if (port->setup.device[0] == '\0') {
+  if (port->setup->device[0] == '\0') {
     return 0;
   }
-  int fd = nm_tcp_socket(family, port->setup.device);
+  int fd = nm_tcp_socket(family, port->setup->device);
   if (fd < 0) {
     return fd;
   }
@@ -134,8 +134,9 @@ static void try_next(nm_port *port) {
     }
     error = bind_device(port, to->sa_family);
     if (error == 0) {
-      error = uv_tcp_connect(&port->conn->connect, &port->conn->u.tcp, to,
-                             on_connected);
+      port->conn->request.connect.data = port->conn;
+      error = uv_tcp_connect(&port->conn->request.connect, &port->conn->u.tcp,
+                             to, on_connected);
     }
     if (error == 0) {
       return;
@@ -151,14 +152,14 @@ static int take_numeric(nm_port *port) {
   if (addresses == NULL) {
     return UV_ENOMEM;
   }
-  const char *host = port->setup.host;
+  const char *host = port->setup->host;
   struct sockaddr_storage *to = &addresses->list[0];
   addresses->count = 1;
   port->addresses = addresses;
   if (strchr(host, ':') != NULL) {
-    return uv_ip6_addr(host, port->setup.port, (struct sockaddr_in6 *)to);
+    return uv_ip6_addr(host, port->setup->port, (struct sockaddr_in6 *)to);
   }
-  return uv_ip4_addr(host, port->setup.port, (struct sockaddr_in *)to);
+  return uv_ip4_addr(host, port->setup->port, (struct sockaddr_in *)to);
 }
 
 static void on_resolved(nm_port *port, const nm_addresses *found) {
@@ -176,7 +177,8 @@ static void on_resolved(nm_port *port, const nm_addresses *found) {
 }
 
 static bool is_local_socket(const nm_port *port) {
-  return port->setup.medium == NM_MEDIUM_LOCAL_CLIENT && !port->setup.local_tcp;
+  return port->setup->medium == NM_MEDIUM_LOCAL_CLIENT &&
+         !port->setup->local_tcp;
 }
 
 static void attempt(nm_port *port) {
@@ -190,18 +192,18 @@ static void attempt(nm_port *port) {
       nm_port_connected(port);
       return;
     }
-  } else if (nm_host_is_numeric(port->setup.host) ||
-             strchr(port->setup.host, '%') != NULL) {
+  } else if (nm_host_is_numeric(port->setup->host) ||
+             strchr(port->setup->host, '%') != NULL) {
     error = take_numeric(port);
   } else {
-    error = nm_resolve_start(port, port->setup.host, port->setup.port,
-                             port->setup.prefer_ipv6, on_resolved);
+    error = nm_resolve_start(port, port->setup->host, port->setup->port,
+                             port->setup->prefer_ipv6, on_resolved);
   }
   if (error != 0) {
     nm_port_retry(port, NM_PORT_CONNECT, error);
     return;
   }
-  arm(port, (uint64_t)port->setup.connect_timeout_ms * 1000);
+  arm(port, (uint64_t)port->setup->connect_timeout_ms * 1000);
   if (port->addresses != NULL) {
     try_next(port);
   }
@@ -261,7 +263,7 @@ const nm_port_ops nm_port_local = {.start = start,
 /* ---- a shared instance's socket (RNS 2, 5.8) ---- */
 
 int nm_port_local_attempt(nm_port *port) {
-  int fd = nm_abstract_connect(port->setup.instance);
+  int fd = nm_abstract_connect(port->setup->instance);
   if (fd < 0) {
     return fd;
   }

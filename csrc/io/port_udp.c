@@ -120,7 +120,7 @@ static const nm_dgram_calls out_calls = {.failed = failed};
 
 static int open_out(nm_port *port) {
   nm_udp_port *udp = port->udp;
-  nm_udp_options options = {.device = port->setup.device};
+  nm_udp_options options = {.device = port->setup->device};
   uint16_t ignored;
   memset(&options.at, 0, sizeof(options.at));
   options.at.any.sa_family = udp->forward.any.sa_family;
@@ -168,7 +168,7 @@ static void on_resolved(nm_port *port, const nm_addresses *found) {
 }
 
 static void try_out(nm_port *port) {
-  const nm_iface_setup *setup = &port->setup;
+  const nm_iface_setup *setup = port->setup;
   if (!port->udp->by_name) {
     connect_out(port);
     return;
@@ -330,7 +330,7 @@ static int equip(nm_port *port, int fd) {
     nm_fd_close(fd);
     return NM_E(MEMORY);
   }
-  const nm_iface_setup *setup = &port->setup;
+  const nm_iface_setup *setup = port->setup;
   udp->forwards = setup->forward_host[0] != '\0';
   if (udp->forwards) {
     udp->by_name = nm_address_parse(setup->forward_host, setup->forward_port,

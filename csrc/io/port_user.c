@@ -20,7 +20,7 @@ static void be_ready(nm_port *port) {
 }
 
 static bool put(nm_port *port, nm_span packet) {
-  const nm_iface_setup *setup = &port->setup;
+  const nm_iface_setup *setup = port->setup;
   if (port->frames_count >= setup->queue_packets) {
     nm_port_count_drop(port, NM_PORT_DROP_PACKETS);
     return false;

@@ -97,10 +97,10 @@ static PyObject *engine_iface_counters(PyObject *self, PyObject *arg) {
   if (engine == NULL || nm_py_engine_iface(arg, "iface_counters", &id) < 0) {
     return NULL;
   }
-  const nm_iface_counters *counters = nm_engine_iface_counters(engine, id);
-  return counters == NULL
-             ? nm_py_engine_raise(state, NM_E(MISSING), "interface")
-             : nm_py_iface_counters_dict(state, counters);
+  nm_iface_counters counters;
+  return nm_engine_iface_counters(engine, id, &counters)
+             ? nm_py_iface_counters_dict(state, &counters)
+             : nm_py_engine_raise(state, NM_E(MISSING), "interface");
 }
 
 static PyObject *engine_ifaces(PyObject *self, PyObject *Py_UNUSED(unused)) {

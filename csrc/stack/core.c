@@ -149,10 +149,43 @@ void nm_engine_scrap_job(nm_engine *engine, nm_job *job) {
 
 /* ---- verdicts ---- */
 
+#define DROPS_FIRST 4 /* entries */
+#define REASON_MASK 0xffu
+#define ONE_DROP (REASON_MASK + 1u)
+_Static_assert(NM_DROP_COUNT <= REASON_MASK, "a reason fits into a byte");
+
+static void count_at(nm_engine *engine, nm_iface_drops *drops, nm_drop reason) {
+  for (size_t i = 0; i < drops->count; i++) {
+    if ((drops->list[i] & REASON_MASK) == reason) {
+      drops->list[i] += ONE_DROP;
+      return;
+    }
+  }
+  if (drops->count == drops->cap) {
+    size_t cap = drops->cap == 0 ? DROPS_FIRST : 2u * drops->cap;
+    uint64_t *list =
+        nm_resize(engine->mem, drops->list, cap * sizeof(*drops->list));
+    if (list == NULL) {
+      return;
+    }
+    drops->list = list;
+    drops->cap = (uint8_t)cap;
+  }
+  drops->list[drops->count++] = ONE_DROP | (uint64_t)reason;
+}
+
 void nm_engine_count_drop(nm_engine *engine, nm_iface *iface, nm_drop reason) {
   engine->stats.drops[reason]++;
   if (iface != NULL) {
-    iface->counters.drops[reason]++;
+    count_at(engine, &iface->drops, reason);
+  }
+}
+
+void nm_iface_drops_read(const nm_iface_drops *drops,
+                         uint64_t out[NM_DROP_COUNT]) {
+  memset(out, 0, NM_DROP_COUNT * sizeof(*out));
+  for (size_t i = 0; i < drops->count; i++) {
+    out[drops->list[i] & REASON_MASK] = drops->list[i] / ONE_DROP;
   }
 }
 
@@ -203,7 +236,7 @@ void nm_engine_settle(nm_engine *engine, nm_iface_id iface, nm_input_seq seq,
   nm_engine_count_drop(engine, from, reason);
   engine->stats.dropped++;
   if (from != NULL && is_violation(reason)) {
-    from->counters.violations++;
+    from->tally.violations++;
   }
   if (is_pressure(reason)) {
     nm_filter_drop(&engine->filter, hash);

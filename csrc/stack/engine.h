@@ -165,8 +165,9 @@ int nm_engine_iface_remove(nm_engine *engine, nm_iface_id id, nm_now now);
 int nm_engine_tunnel(nm_engine *engine, nm_iface_id id, nm_now now);
 /* NULL when |id| is gone; valid until the next call. */
 const nm_iface_spec *nm_engine_iface(const nm_engine *engine, nm_iface_id id);
-const nm_iface_counters *nm_engine_iface_counters(const nm_engine *engine,
-                                                  nm_iface_id id);
+/* False when |id| is gone. */
+bool nm_engine_iface_counters(const nm_engine *engine, nm_iface_id id,
+                              nm_iface_counters *counters);
 /* The next id after |id| in order of adding (0 to start; 0 at the end). */
 nm_iface_id nm_engine_iface_next(const nm_engine *engine, nm_iface_id id);
 

@@ -56,20 +56,31 @@ typedef struct nm_iface_spec {
   int8_t announces_to_internal; /* -1 unset, 0, 1 */
 } nm_iface_spec;
 
+/* violations: of the protocol (RNS 1, 8.15). */
+#define NM_IFACE_TALLIES(X)                                                    \
+  X(rx_packets)                                                                \
+  X(rx_bytes)                                                                  \
+  X(tx_packets)                                                                \
+  X(tx_bytes)                                                                  \
+  X(announces_in)                                                              \
+  X(announces_out)                                                             \
+  X(path_requests_in)                                                          \
+  X(path_requests_out)                                                         \
+  X(announce_rx_bytes)                                                         \
+  X(announce_tx_bytes)                                                         \
+  X(path_request_rx_bytes)                                                     \
+  X(path_request_tx_bytes)                                                     \
+  X(violations)
+#define NM_IFACE_TALLY_MEMBER(name) uint64_t name;
+
+/* What every interface counts. */
+typedef struct nm_iface_tally {
+  NM_IFACE_TALLIES(NM_IFACE_TALLY_MEMBER)
+} nm_iface_tally;
+
+/* That, and what it dropped. */
 typedef struct nm_iface_counters {
-  uint64_t rx_packets;
-  uint64_t rx_bytes;
-  uint64_t tx_packets;
-  uint64_t tx_bytes;
-  uint64_t announces_in;
-  uint64_t announces_out;
-  uint64_t path_requests_in;
-  uint64_t path_requests_out;
-  uint64_t announce_rx_bytes;
-  uint64_t announce_tx_bytes;
-  uint64_t path_request_rx_bytes;
-  uint64_t path_request_tx_bytes;
-  uint64_t violations; /* protocol violations (RNS 1, 8.15) */
+  NM_IFACE_TALLIES(NM_IFACE_TALLY_MEMBER)
   uint64_t drops[NM_DROP_COUNT];
 } nm_iface_counters;
 

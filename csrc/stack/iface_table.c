@@ -18,6 +18,7 @@ static void dispose_iface(void *user, nm_table_link *entry) {
   if (iface->cap_queue != NULL) {
     iface->cap_queue->dispose(engine, iface);
   }
+  nm_release(engine->mem, iface->drops.list);
   nm_release(engine->mem, iface);
 }
 
@@ -111,10 +112,18 @@ const nm_iface_spec *nm_engine_iface(const nm_engine *engine, nm_iface_id id) {
   return iface == NULL ? NULL : &iface->spec;
 }
 
-const nm_iface_counters *nm_engine_iface_counters(const nm_engine *engine,
-                                                  nm_iface_id id) {
+_Static_assert(sizeof(nm_iface_tally) == offsetof(nm_iface_counters, drops),
+               "the counters begin like the tally");
+
+bool nm_engine_iface_counters(const nm_engine *engine, nm_iface_id id,
+                              nm_iface_counters *counters) {
   const nm_iface *iface = nm_iface_find(engine, id);
-  return iface == NULL ? NULL : &iface->counters;
+  if (iface == NULL) {
+    return false;
+  }
+  memcpy(counters, &iface->tally, sizeof(iface->tally));
+  nm_iface_drops_read(&iface->drops, counters->drops);
+  return true;
 }
 
 nm_iface_id nm_engine_iface_next(const nm_engine *engine, nm_iface_id id) {

@@ -28,11 +28,11 @@ static void record_output(nm_engine *engine, nm_iface *iface, nm_span raw) {
   record->context = parsed.context;
   memcpy(record->destination, parsed.destination.ptr, NM_ADDRESS_SIZE);
   if (parsed.packet_type == NM_ANNOUNCE) {
-    iface->counters.announces_out++;
-    iface->counters.announce_tx_bytes += raw.len;
+    iface->tally.announces_out++;
+    iface->tally.announce_tx_bytes += raw.len;
   } else if (is_path_request(&parsed)) {
-    iface->counters.path_requests_out++;
-    iface->counters.path_request_tx_bytes += raw.len;
+    iface->tally.path_requests_out++;
+    iface->tally.path_request_tx_bytes += raw.len;
   }
 }
 
@@ -59,8 +59,8 @@ int nm_iface_send(nm_engine *engine, nm_iface *iface, nm_block *packet,
     nm_block_drop(packet);
     return status;
   }
-  iface->counters.tx_packets++;
-  iface->counters.tx_bytes += raw.len;
+  iface->tally.tx_packets++;
+  iface->tally.tx_bytes += raw.len;
   engine->stats.outputs++;
   record_output(engine, iface, raw);
   return NM_OK;

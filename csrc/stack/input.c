@@ -198,8 +198,8 @@ static nm_verdict input_one(nm_engine *engine, nm_iface_id id,
   engine->stats.inputs++;
   nm_iface *iface = nm_iface_find(engine, id);
   if (iface != NULL) {
-    iface->counters.rx_packets++;
-    iface->counters.rx_bytes += frame->raw.len;
+    iface->tally.rx_packets++;
+    iface->tally.rx_bytes += frame->raw.len;
   }
   nm_input input = {.iface = iface,
                     .frame = frame,

@@ -32,12 +32,21 @@
 #include "stack/routes.h"
 #include "stack/transport.h"
 
+/* An interface's drops of the few reasons that it has, in order of their
+ * first: the reason in the low byte, the count above it. */
+typedef struct nm_iface_drops {
+  uint64_t *list;
+  uint8_t count;
+  uint8_t cap;
+} nm_iface_drops;
+
 typedef struct nm_iface {
   nm_table_link link;
   nm_iface_id id;
   nm_iface_spec spec;
   uint8_t hash[NM_HASH_SIZE]; /* H(name) */
-  nm_iface_counters counters;
+  nm_iface_tally tally;
+  nm_iface_drops drops;
   uint32_t jobs; /* outstanding ones caused by its traffic */
   int64_t added_unix_us;
   uint64_t added_us;
@@ -185,8 +194,11 @@ void nm_iface_forget(nm_engine *engine, nm_iface *iface);
 void nm_ifaces_init(nm_engine *engine, int *status);
 void nm_ifaces_dispose(nm_engine *engine);
 
-/* Counts a drop on |iface| (may be NULL) and in the engine. */
+/* Counts a drop on |iface| (may be NULL) and in the engine; without memory for
+ * the first one of an interface, in the engine alone. */
 void nm_engine_count_drop(nm_engine *engine, nm_iface *iface, nm_drop reason);
+void nm_iface_drops_read(const nm_iface_drops *drops,
+                         uint64_t out[NM_DROP_COUNT]);
 /* Writes the final verdict of input |seq| after a job decided. A packet that
  * was not taken for want of room is forgotten by the filter, so that its
  * repetition is heard. */

@@ -177,8 +177,8 @@ static nm_drop take(nm_engine *engine, const nm_destination_hash *hash,
   if (known == NULL || path == NULL) {
     return NM_DROP_NO_MEMORY;
   }
-  iface->counters.announces_in++;
-  iface->counters.announce_rx_bytes += nm_block_span(raw).len;
+  iface->tally.announces_in++;
+  iface->tally.announce_rx_bytes += nm_block_span(raw).len;
   nm_transport_announce(engine, &announce, raw, hops, iface);
   nm_tunnel_path_learnt(engine, path, iface);
   nm_search_answered(engine, hash);
@@ -335,14 +335,14 @@ nm_drop nm_routes_path_request(nm_engine *engine, nm_input *input) {
     return NM_DROP_PATH_REQUEST_TAGLESS;
   }
   if (asked.tag_was_cut) {
-    input->iface->counters.violations++;
+    input->iface->tally.violations++;
   }
   nm_drop drop = remember_tag(engine, &asked);
   if (drop != NM_DROP_NONE) {
     return drop;
   }
-  input->iface->counters.path_requests_in++;
-  input->iface->counters.path_request_rx_bytes += input->frame->raw.len;
+  input->iface->tally.path_requests_in++;
+  input->iface->tally.path_request_rx_bytes += input->frame->raw.len;
   nm_destination_hash hash;
   memcpy(hash.b, asked.destination.ptr, NM_ADDRESS_SIZE);
   nm_local *local = nm_local_find(engine, &hash);

@@ -211,10 +211,11 @@ static void *count_resize(void *user, void *ptr, size_t size) {
   return fresh;
 }
 
-/* What a connection may hold while nothing is under way, and what all of them
- * share: the stock and one buffer for each direction. */
-#define IDLE_CLIENT_MAX 8192
-#define IDLE_SHARED_MAX (1u << 20)
+/* What a connection may hold while nothing is under way, with its row of the
+ * published list; what all of them share is a buffer for each direction. The
+ * node keeps no freed blocks. */
+#define IDLE_CLIENT_MAX 4096
+#define IDLE_SHARED_MAX (512u << 10)
 
 /* NM_CLIENTS=1000 for as many. */
 static int clients_wanted(void) {
@@ -239,7 +240,10 @@ NM_TEST(an_idle_connection_holds_no_buffer) {
   nm_loop *loop = NULL;
   io_node n;
   NM_CHECK_OK(nm_loop_start(&config, &loop));
-  io_open(&n, loop, NULL);
+  nm_node_config own;
+  nm_node_config_default(&own);
+  own.stock_bytes = 1;
+  io_open_config(&n, loop, &own);
   uint16_t port = 0;
   nm_iface_setup setup = io_setup(NM_MEDIUM_TCP_SERVER, "server");
   memcpy(setup.host, "127.0.0.1", 10);

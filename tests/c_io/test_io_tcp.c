@@ -70,7 +70,9 @@ static void end_lone(lone *l) {
 }
 
 /* The first child of a server, as soon as it has one. */
-static nm_iface_info child_of(io_node *n, nm_iface_id server) {
+/* A child of |server| that is online, other than |but|. */
+static nm_iface_info child_beside(io_node *n, nm_iface_id server,
+                                  nm_iface_id but) {
   uint64_t until = io_now_us() + (uint64_t)IO_PATIENCE_MS * 1000;
   for (;;) {
     nm_command c = {.kind = NM_COMMAND_IFACE_LIST};
@@ -78,7 +80,7 @@ static nm_iface_info child_of(io_node *n, nm_iface_id server) {
     size_t count;
     const nm_iface_info *rows = nm_iface_infos(event.u.reply.records, &count);
     for (size_t i = 0; i < count; i++) {
-      if (rows[i].parent == server && rows[i].online) {
+      if (rows[i].parent == server && rows[i].online && rows[i].id != but) {
         nm_iface_info found = rows[i];
         io_done(&event);
         return found;
@@ -88,6 +90,10 @@ static nm_iface_info child_of(io_node *n, nm_iface_id server) {
     NM_CHECK(io_now_us() < until);
     (void)io_sees(n, NM_EVENT_IFACE, 20);
   }
+}
+
+static nm_iface_info child_of(io_node *n, nm_iface_id server) {
+  return child_beside(n, server, 0);
 }
 
 static void await_connections(io_node *n, nm_iface_id server, uint32_t count) {
@@ -379,16 +385,17 @@ NM_TEST(children_inherit_every_setting) {
     nm_test_context("%s, directions %zu", nm_medium_name(kind), i % 4);
     NM_CHECK(nm_medium_is_parent(kind));
     memset(parent, 0, sizeof(*parent));
-    parent->setup = io_setup(kind, "parent");
-    set_every_property(&parent->setup);
-    memcpy(parent->setup.device, "eth7", sizeof("eth7"));
+    nm_iface_setup setup = io_setup(kind, "parent");
+    parent->setup = &setup;
+    set_every_property(&setup);
+    memcpy(setup.device, "eth7", sizeof("eth7"));
     parent->wants_sends = i % 2 == 1;
     parent->wants_receives = i % 4 >= 2;
     nm_iface_setup child;
     nm_port_inherit(parent, &child);
     NM_CHECK_INT(child.medium, kinds[i / 4][1]);
     /* All the rest is equal, also what will be added one day. */
-    nm_iface_setup expected = parent->setup;
+    nm_iface_setup expected = setup;
     expected.medium = kinds[i / 4][1];
     expected.spec.receives = parent->wants_receives;
     expected.spec.sends = parent->wants_sends;
@@ -396,6 +403,50 @@ NM_TEST(children_inherit_every_setting) {
     NM_CHECK_BYTES((const void *)&child, (const void *)&expected,
                    sizeof(child));
   }
+}
+
+static nm_iface_info change(io_node *n, nm_iface_id iface,
+                            const nm_iface_setup *setup) {
+  nm_iface_info info;
+  nm_command c = {.kind = NM_COMMAND_IFACE_CHANGE, .iface = iface};
+  c.u.spec = setup->spec;
+  NM_CHECK_OK(io_status(n, &c));
+  NM_CHECK(io_info(n, iface, &info));
+  return info;
+}
+
+/* Siblings share their settings in memory. */
+NM_TEST(a_child_that_is_changed_leaves_its_siblings_alone) {
+  lone l;
+  begin_lone(&l, NULL);
+  int first = io_raw_connect(l.port);
+  nm_iface_info one = child_of(&l.node, l.listener);
+  int second = io_raw_connect(l.port);
+  nm_iface_info other = child_beside(&l.node, l.listener, one.id);
+  NM_CHECK(strcmp(one.name, other.name) != 0);
+  nm_iface_setup setup = io_setup(NM_MEDIUM_TCP_SERVER, "server");
+  setup.spec.mode = NM_IF_ROAMING;
+  use_ifac(&setup);
+  nm_iface_info changed = change(&l.node, one.id, &setup);
+  NM_CHECK_INT(changed.mode, NM_IF_ROAMING);
+  NM_CHECK(changed.has_ifac);
+  NM_CHECK(strcmp(changed.name, one.name) == 0);
+  NM_CHECK(io_info(&l.node, other.id, &other));
+  NM_CHECK_INT(other.mode, NM_IF_FULL);
+  NM_CHECK(!other.has_ifac);
+  /* Of the server's change, both take part. */
+  setup = io_setup(NM_MEDIUM_TCP_SERVER, "server");
+  setup.spec.mode = NM_IF_BOUNDARY;
+  (void)change(&l.node, l.listener, &setup);
+  NM_CHECK(io_info(&l.node, one.id, &changed));
+  NM_CHECK(io_info(&l.node, other.id, &other));
+  NM_CHECK_INT(changed.mode, NM_IF_BOUNDARY);
+  NM_CHECK_INT(other.mode, NM_IF_BOUNDARY);
+  NM_CHECK(!changed.has_ifac);
+  NM_CHECK(changed.online && other.online);
+  close(first);
+  close(second);
+  end_lone(&l);
 }
 
 NM_TEST(a_child_works_under_its_servers_settings_and_follows_changes) {
