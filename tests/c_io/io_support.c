@@ -376,7 +376,7 @@ nm_link_ref io_link(io_node *n, const nm_destination_hash *hash) {
 
 /* ---- the system ---- */
 
-static char folders[64][64];
+static char folders[128][64];
 static int folder_count;
 
 static int remove_entry(const char *path, const struct stat *info, int type,
@@ -394,7 +394,7 @@ static void remove_folders(void) {
 }
 
 const char *io_folder(void) {
-  NM_CHECK(folder_count < 64);
+  NM_CHECK(folder_count < 128);
   char *path = folders[folder_count];
   (void)snprintf(path, sizeof(folders[0]), "/tmp/netmesh-io-XXXXXX");
   NM_CHECK(mkdtemp(path) != NULL);
