@@ -22,6 +22,7 @@ Command = Callable[[Sequence[str]], int]
 DESCRIPTION = """\
 commands:
   demo      show what netmesh does, ending with agents and an upstream process
+  paper     make and read messages on paper: URIs and QR codes
   bench     compare netmesh with other implementations on this machine
   sim       simulate networks under seeds
   version   print the versions of netmesh and of the libraries that it runs on
@@ -68,6 +69,7 @@ def module_command(module: str) -> Command:
 COMMANDS: dict[str, Command] = {
     "bench": module_command("netmesh.bench"),
     "demo": module_command("netmesh.demo"),
+    "paper": module_command("netmesh._cli_paper"),
     "sim": module_command("netmesh.sim.__main__"),
     "version": version,
 }

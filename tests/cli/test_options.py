@@ -29,6 +29,7 @@ SIM = "sim/test_simulation.py"
 EXECUTORS = "sim/test_executors.py"
 HERE = "cli/test_options.py"
 COMMAND = "cli/test_command.py"
+PAPER = "cli/test_paper.py"
 
 MATRIX: dict[tuple[str, ...], dict[str, str]] = {
     ("netmesh",): {"--version": f"{HERE}:test_the_version_is_told_by_option_and_by_command"},
@@ -52,6 +53,27 @@ MATRIX: dict[tuple[str, ...], dict[str, str]] = {
         "--quiet": f"{HERE}:test_progress_is_told_unless_it_is_quiet",
         "--upstream-python": f"{HERE}:test_an_interpreter_without_upstream_is_named",
         "--benchmarks": f"{BENCH}:test_nothing_to_measure_is_a_failure_with_the_reasons",
+    },
+    ("netmesh", "paper"): {},
+    ("netmesh", "paper", "make"): {
+        "--to": f"{PAPER}:test_a_message_goes_there_and_back",
+        "--identity": f"{PAPER}:make",
+        "--storage": f"{PAPER}:test_a_nodes_storage_has_the_identity_and_who_it_heard_of",
+        "--title": f"{PAPER}:test_a_message_goes_there_and_back",
+        "--attach": f"{PAPER}:test_a_message_goes_there_and_back",
+        "--qr": f"{PAPER}:test_the_code_on_the_terminal_is_that_of_the_image",
+        "--dark-on-light": f"{PAPER}:test_the_code_on_the_terminal_is_that_of_the_image",
+        "--png": f"{PAPER}:test_the_code_on_the_terminal_is_that_of_the_image",
+        "--scale": f"{PAPER}:test_the_code_on_the_terminal_is_that_of_the_image",
+        "--json": f"{PAPER}:test_json_tells_all_of_it",
+    },
+    ("netmesh", "paper", "read"): {
+        "--identity": f"{PAPER}:test_the_published_example_is_refused_with_a_sentence",
+        "--storage": f"{PAPER}:test_a_nodes_storage_has_the_identity_and_who_it_heard_of",
+        "--ratchets": f"{PAPER}:test_ratchets_of_a_file_open_a_message",
+        "--sender": f"{PAPER}:test_the_sender_is_verified_by_its_key",
+        "--save": f"{PAPER}:test_a_message_goes_there_and_back",
+        "--json": f"{PAPER}:test_json_tells_all_of_it",
     },
     ("netmesh", "sim"): {},
     ("netmesh", "sim", "list"): {},

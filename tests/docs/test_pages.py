@@ -49,6 +49,7 @@ MODULES = {
     "netmesh.msgpack": "msgpack.md",
     "netmesh.node": "node.md",
     "netmesh.packet": "packet.md",
+    "netmesh.paper": "paper.md",
     "netmesh.records": "records.md",
     "netmesh.resource": "resource.md",
     "netmesh.sim": "sim.md",
