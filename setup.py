@@ -117,10 +117,15 @@ def has_header(compiler: list[str], header: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
+def is_clang(compiler: list[str]) -> bool:
+    """Whether it is clang under any name."""
+    version = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False)
+    return "clang" in version.stdout
+
+
 def can_optimise_at_link(compiler: list[str]) -> bool:
     """Whether link-time optimisation works with the system's own linker."""
-    version = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False)
-    return "clang" not in version.stdout or platform.system() == "Darwin"
+    return not is_clang(compiler) or platform.system() == "Darwin"
 
 
 def mode_flags(compiler: list[str]) -> list[str]:
@@ -129,6 +134,9 @@ def mode_flags(compiler: list[str]) -> list[str]:
     if SANITIZE:
         flags += [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all"]
         flags += ["-fno-omit-frame-pointer", "-O1"]
+        if not is_clang(compiler):
+            # Instrumented code hides from the compiler what it would need to know for this.
+            flags.append("-Wno-maybe-uninitialized")
     elif COVERAGE:
         flags += ["--coverage", "-O0"]
     elif DEBUG:
@@ -178,7 +186,7 @@ class BuildExtensions(build_ext):
         library_flags, link_flags = find_libraries(compiler)
         mode = mode_flags(compiler)
         command = [*compiler, "-std=c11", "-D_DEFAULT_SOURCE", "-fPIC", "-fvisibility=hidden"]
-        command += [*mode, *WARNINGS]
+        command += [*WARNINGS, *mode]
         command += ["-Werror"] if WERROR else []
         command += ["-UNDEBUG"] if DEBUG or SANITIZE else []
         command += ["-Icsrc", *python_include(), *library_flags]

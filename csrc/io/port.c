@@ -489,7 +489,7 @@ void nm_port_count_drop(nm_port *port, nm_port_drop reason) {
 
 /* Whether |raw|, before its access code, is a part of a resource. */
 static bool is_part(nm_span raw) {
-  nm_packet packet;
+  nm_packet packet = {0};
   return nm_packet_parse(raw, &packet, NULL) == NM_OK &&
          packet.packet_type == NM_DATA && packet.destination_type == NM_LINK &&
          packet.context == NM_CONTEXT_RESOURCE;
