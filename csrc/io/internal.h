@@ -38,6 +38,7 @@ struct nm_loop {
   atomic_uint holders; /* the starter and each node: keeps the memory */
   atomic_uint posters; /* threads inside nm_loop_post */
   nm_postbox posts;
+  atomic_bool asleep; /* in the poll, or about to be: who posts wakes it */
   uv_loop_t uv;
   uv_async_t wake;
   uv_prepare_t before_poll;

@@ -46,7 +46,8 @@ static bool put(nm_loop *loop, nm_post *post) {
   /* The loop closes its wake-up handle only when nobody is in here. */
   atomic_fetch_add(&loop->posters, 1);
   nm_post_result result = nm_postbox_put(&loop->posts, post);
-  if (result == NM_POST_FIRST) {
+  /* A thread that is awake looks into the box before it sleeps. */
+  if (result == NM_POST_FIRST && atomic_load(&loop->asleep)) {
     (void)uv_async_send(&loop->wake);
   }
   atomic_fetch_sub(&loop->posters, 1);
@@ -202,6 +203,15 @@ static void note_poll(nm_loop *loop) {
   }
 }
 
+/* From here on who posts wakes the poll; what was posted before keeps it from
+ * waiting. */
+static void fall_asleep(nm_loop *loop) {
+  atomic_store(&loop->asleep, true);
+  if (!nm_postbox_is_empty(&loop->posts)) {
+    (void)uv_idle_start(&loop->spin, on_spin);
+  }
+}
+
 static void on_before_poll(uv_prepare_t *handle) {
   nm_loop *loop = handle->data;
   if (loop->due) {
@@ -212,10 +222,14 @@ static void on_before_poll(uv_prepare_t *handle) {
   }
   loop->poll_ns = uv_hrtime();
   look_for_work(loop);
+  if (!uv_is_closing((uv_handle_t *)&loop->spin)) {
+    fall_asleep(loop);
+  }
 }
 
 static void on_after_poll(uv_check_t *handle) {
   nm_loop *loop = handle->data;
+  atomic_store(&loop->asleep, false);
   note_poll(loop);
   atomic_fetch_add_explicit(&loop->turns, 1, memory_order_relaxed);
   turn(loop, true);

@@ -9,6 +9,8 @@ static nm_post *closed_mark(const nm_postbox *box) {
   return (nm_post *)(uintptr_t)box;
 }
 
+/* In one order with what its callers do: the reader that says that it sleeps
+ * looks here once more, and who puts looks whether it does. */
 nm_post_result nm_postbox_put(nm_postbox *box, nm_post *post) {
   nm_post *newest = atomic_load_explicit(&box->newest, memory_order_relaxed);
   do {
@@ -17,7 +19,7 @@ nm_post_result nm_postbox_put(nm_postbox *box, nm_post *post) {
     }
     post->next = newest;
   } while (!atomic_compare_exchange_weak_explicit(
-      &box->newest, &newest, post, memory_order_acq_rel, memory_order_relaxed));
+      &box->newest, &newest, post, memory_order_seq_cst, memory_order_relaxed));
   return newest == NULL ? NM_POST_FIRST : NM_POST_MORE;
 }
 
@@ -33,7 +35,7 @@ static nm_post *oldest_first(const nm_postbox *box, nm_post *newest) {
 }
 
 bool nm_postbox_is_empty(const nm_postbox *box) {
-  return atomic_load_explicit(&box->newest, memory_order_relaxed) == NULL;
+  return atomic_load(&box->newest) == NULL;
 }
 
 nm_post *nm_postbox_take(nm_postbox *box) {
