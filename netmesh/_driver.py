@@ -40,6 +40,10 @@ _TAP: Final[int] = _KINDS["TAP"]
 _TROUBLE: Final[int] = _KINDS["TROUBLE"]
 _PEER: Final[int] = _KINDS["PEER"]
 
+# The kinds that end an operation are neighbours.
+_END_FIRST: Final = int(EventKind.LINK_CLOSED)
+_END_LAST: Final = int(EventKind.STREAM_SENT)
+
 # Events that are taken in one go before other tasks of the loop get their turn.
 _BATCH = 128
 
@@ -139,15 +143,24 @@ class Call:
     async def wait(self) -> RawEvent | None:
         """Waits for the end; any number of tasks may."""
         if not self.done:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.waiters.append(waiter)
+            waiter = self.waiter()
             try:
                 await waiter
             except asyncio.CancelledError:
-                if not self.done:
-                    self.waiters.remove(waiter)
+                self.leave(waiter)
                 raise
         return self.end
+
+    def waiter(self) -> asyncio.Future[None]:
+        """For one who waits for the end, which has not come."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiters.append(waiter)
+        return waiter
+
+    def leave(self, waiter: asyncio.Future[None]) -> None:
+        """That one waits no longer."""
+        if not self.done:
+            self.waiters.remove(waiter)
 
 
 class Sink(Protocol):
@@ -183,6 +196,7 @@ class Driver:
         self._tickets = itertools.count(1)
         self._calls: dict[int, Call] = {}
         self._credit = 0
+        self._inside = False  # in _drain, which grants credit at its end
         self._draining: asyncio.Handle | None = None
         self.loop.add_reader(core.fileno(), self._readable)
         self._rest()
@@ -276,11 +290,15 @@ class Driver:
 
     async def end_of(self, call: Call) -> RawEvent | None:
         """The last event of an operation; cancelling the wait cancels the operation."""
-        try:
-            return await call.wait()
-        except asyncio.CancelledError:
-            self.cancel(call)
-            raise
+        if not call.done:
+            waiter = call.waiter()
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                call.leave(waiter)
+                self.cancel(call)
+                raise
+        return call.end
 
     # ------------------------------------------------------------------- credit
 
@@ -288,7 +306,7 @@ class Driver:
         """One reliable event is done with."""
         if self.closed.done():
             return
-        if self._credit == 0:
+        if self._credit == 0 and not self._inside:
             self.loop.call_soon(self._grant)
         self._credit += 1
 
@@ -305,13 +323,24 @@ class Driver:
 
     def _drain(self) -> None:
         self._draining = None
-        for kind, ticket, body in self.core.next_events(_BATCH):
-            try:
-                self._dispatch(kind, ticket, body)
-            except Exception as error:
-                self.loop.call_exception_handler(
-                    {"message": "netmesh: an event could not be handled", "exception": error}
-                )
+        self._inside = True
+        try:
+            for kind, ticket, body in self.core.next_events(_BATCH):
+                try:
+                    if kind == _EVENT:
+                        self._on_event(ticket, body)
+                    elif kind == _REPLY:
+                        self._on_reply(ticket, body)
+                    else:
+                        self._on_other(kind, body)
+                except Exception as error:
+                    self.loop.call_exception_handler(
+                        {"message": "netmesh: an event could not be handled", "exception": error}
+                    )
+        finally:
+            self._inside = False
+            if self._credit:
+                self._grant()
         self._rest()
 
     def _rest(self) -> None:
@@ -319,12 +348,9 @@ class Driver:
         if not self.closed.done() and self._draining is None and not self.core.sleep():
             self._draining = self.loop.call_soon(self._drain)
 
-    def _dispatch(self, kind: int, ticket: int, body: Any) -> None:
-        if kind == _REPLY:
-            self._on_reply(ticket, body)
-        elif kind == _EVENT:
-            self._on_event(ticket, body)
-        elif kind == _FRAME:
+    def _on_other(self, kind: int, body: Any) -> None:
+        """What no command started."""
+        if kind == _FRAME:
             self._sink.on_frame(body[0], body[4])
         elif kind == _TAP:
             self._sink.on_tap(body)
@@ -358,7 +384,7 @@ class Driver:
     def _on_event(self, ticket: int, raw: RawEvent) -> None:
         call = self._calls.get(ticket) if ticket else None
         if call is not None:
-            ends = EventKind.LINK_CLOSED <= raw.kind <= EventKind.STREAM_SENT
+            ends = _END_FIRST <= raw.kind <= _END_LAST
             if ends:
                 del self._calls[ticket]
             try:

@@ -113,13 +113,15 @@ class NodeSink:
     def on_event(self, raw: RawEvent, ticket: int) -> None:
         """An event of the engine's."""
         kind = raw.kind
-        claim = Claim(self._driver.free) if holds_credit(kind, raw.initiator) else None
+        route = _ROUTES.get(kind)
+        if route is None and not self._streams:
+            return  # it ended an operation, whose task knows
+        claim = Claim(self._driver.free) if holds_credit(kind, raw) else None
         try:
-            if kind == EventKind.PROGRESS:
-                self._on_progress(raw, ticket)
-            else:
-                self._route(kind, raw, claim)
-            self._tell_streams(kind, raw, claim)
+            if route is not None:
+                route(self, raw, claim, ticket)
+            if self._streams:
+                self._tell_streams(kind, raw, claim)
         finally:
             if claim is not None:
                 claim.drop()
@@ -135,38 +137,31 @@ class NodeSink:
                 else:
                     stream._deliver(event, claim)
 
-    def _route(self, kind: int, raw: RawEvent, claim: Claim | None) -> None:
-        if kind == EventKind.ANNOUNCE:
-            tell = self._heard.get(raw.token)
-            if tell is not None:
-                event = from_raw(raw)
-                assert isinstance(event, AnnounceHeard)
-                tell(event)
-        elif kind == EventKind.IFACE:
-            self._on_iface(raw)
-        elif kind in (EventKind.PACKET, EventKind.REQUEST):
-            self._on_local(raw, claim)
-        elif raw.link:
-            self._on_link(kind, raw, claim)
+    def _on_announce(self, raw: RawEvent, _claim: Claim | None, _ticket: int) -> None:
+        tell = self._heard.get(raw.token)
+        if tell is not None:
+            event = from_raw(raw)
+            assert isinstance(event, AnnounceHeard)
+            tell(event)
 
-    def _on_progress(self, raw: RawEvent, ticket: int) -> None:
+    def _on_progress(self, raw: RawEvent, _claim: Claim | None, ticket: int) -> None:
         """What a peer sends has no ticket of ours."""
         link = self._links.get(raw.link)
         if ticket == 0 and link is not None:
             link._on_progress(raw)
 
-    def _on_local(self, raw: RawEvent, claim: Claim | None) -> None:
+    def _on_local(self, raw: RawEvent, claim: Claim | None, _ticket: int) -> None:
         local = self._locals.get(raw.destination)
         if local is not None:
             local._on_event(raw, claim)
         elif raw.token:
             self._driver.post("refuse", token=raw.token)
 
-    def _on_link(self, kind: int, raw: RawEvent, claim: Claim | None) -> None:
+    def _on_link(self, raw: RawEvent, claim: Claim | None, _ticket: int) -> None:
         link = self._links.get(raw.link)
         if link is not None:
             link._on_event(raw, claim)
-        elif kind == EventKind.LINK_ACTIVE and not raw.initiator:
+        elif raw.kind == EventKind.LINK_ACTIVE and not raw.initiator:
             local = self._locals.get(raw.destination)
             if local is None:
                 self._driver.post("link_close", link=raw.link)
@@ -182,7 +177,7 @@ class NodeSink:
     def _new_link(self, destination: DestinationHash, local: LocalDestination | None) -> Link:
         raise NotImplementedError
 
-    def _on_iface(self, raw: RawEvent) -> None:
+    def _on_iface(self, raw: RawEvent, _claim: Claim | None, _ticket: int) -> None:
         change, number = raw.state, raw.iface
         if change == InterfaceChange.ONLINE:
             self._online.add(number)
@@ -379,3 +374,24 @@ class NodeSink:
 
 async def _finish(work: Awaitable[Any]) -> None:
     await work
+
+
+_Route = Callable[[NodeSink, RawEvent, Claim | None, int], None]
+
+# What a node does with an event by itself. The other kinds end operations, or are for streams.
+_ROUTES: Final[dict[int, _Route]] = {
+    EventKind.ANNOUNCE: NodeSink._on_announce,
+    EventKind.PROGRESS: NodeSink._on_progress,
+    EventKind.IFACE: NodeSink._on_iface,
+    EventKind.PACKET: NodeSink._on_local,
+    EventKind.REQUEST: NodeSink._on_local,
+    EventKind.LINK_PACKET: NodeSink._on_link,
+    EventKind.LINK_ACTIVE: NodeSink._on_link,
+    EventKind.LINK_IDENTIFIED: NodeSink._on_link,
+    EventKind.LINK_CLOSED: NodeSink._on_link,
+    EventKind.RESOURCE_OFFER: NodeSink._on_link,
+    EventKind.RESOURCE_IN: NodeSink._on_link,
+    EventKind.RESOURCE_IN_FAILED: NodeSink._on_link,
+    EventKind.CHANNEL_DATA: NodeSink._on_link,
+    EventKind.STREAM_DATA: NodeSink._on_link,
+}

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Final, Generic, Self, TypeVar, final
 
 from netmesh import events
+from netmesh._core import RawEvent
 from netmesh._inbox import Claim, Source
 from netmesh.records import EventKind
 
@@ -66,9 +67,12 @@ _CREDITED: Final = frozenset(
 )
 
 
-def holds_credit(kind: int, initiator: bool) -> bool:
+_LINK_ACTIVE: Final = int(EventKind.LINK_ACTIVE)
+
+
+def holds_credit(kind: int, raw: RawEvent) -> bool:
     """Whether an event took one of the engine's credits (see csrc/io/events.c)."""
-    return kind in _CREDITED or (kind == EventKind.LINK_ACTIVE and not initiator)
+    return kind in _CREDITED or (kind == _LINK_ACTIVE and not raw.initiator)
 
 
 def kinds_of(kinds: Iterable[type] | type | None) -> tuple[frozenset[int], tuple[type, ...]]:
