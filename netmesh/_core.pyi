@@ -18,11 +18,14 @@
 #   thread at a time. The GIL is released around signatures, key exchange, stamps,
 #   compression and batches.
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, Self, final
+from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, final
 
 from typing_extensions import Buffer
 
 from netmesh._verdict import Verdict
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 # ------------------------------------------------------------------ library
 def library_versions() -> dict[str, str]: ...  # {"libsodium": ..., "libcrypto": ..., "bzip2": ..., "libzstd": ..., "sqlite3": ...} as loaded
@@ -826,6 +829,7 @@ class WindowProfile:
 # ------------------------------------------------------------------ the engine (netmesh.engine, netmesh.events, netmesh.records)
 ENGINE_CODES: Final[dict[str, dict[str, int]]]   # the codes of csrc/stack by enum of netmesh.records, for the equality test
 DROP_TEXTS: Final[dict[str, str]]                # the sentence of each DropReason
+def frozen(cls: Callable[_P, _T], /, *args: _P.args, **fields: _P.kwargs) -> _T: ...   # a dataclass with slots, without its __init__
 
 @final
 class RawEvent:

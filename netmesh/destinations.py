@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, final
 
 from netmesh import _records
@@ -23,6 +24,7 @@ from netmesh._core import (
     IdentityHash,
     RawEvent,
     RawReply,
+    frozen,
     path_hash,
 )
 from netmesh._driver import failure
@@ -59,6 +61,8 @@ __all__ = [
 ]
 
 log = logging.getLogger("netmesh.node")
+
+_REQUEST: Final = int(EventKind.REQUEST)
 
 HANDLER_TIMEOUT_S: Final = 60.0
 LINKS_KEPT: Final = 256
@@ -112,6 +116,9 @@ class IncomingRequest:
 Handler = Callable[[IncomingRequest], Any]
 """Answers a request: returns what MessagePack can hold (None is nil), a :class:`FileResponse`
 or :data:`NO_RESPONSE`; may be async. One that raises or takes too long gives no answer."""
+
+_PLAIN: Final = frozenset((bytes, str, int, dict, list, tuple, NoneType))
+_LATER: Final = (Awaitable, FileResponse)
 
 Allow = Literal["none", "all"] | Sequence[IdentityHash | bytes]
 """Who may ask: nobody, everybody, or the identities in a list."""
@@ -431,10 +438,10 @@ class LocalDestination:
         self._links.discard(link)
 
     def _on_event(self, raw: RawEvent, claim: Claim | None) -> None:
-        if raw.kind == EventKind.PACKET:
-            self._on_data(raw, claim)
-        elif raw.kind == EventKind.REQUEST:
+        if raw.kind == _REQUEST:
             self._on_request(raw, claim)
+        else:
+            self._on_data(raw, claim)
 
     def _on_data(self, raw: RawEvent, claim: Claim | None) -> None:
         packet = from_raw(raw)
@@ -465,7 +472,8 @@ class LocalDestination:
             self._node._driver.post("refuse", token=raw.token)
             return
         try:
-            request = IncomingRequest(
+            request = frozen(
+                IncomingRequest,
                 path=handling.path,
                 data=unpackb(raw.data or b"\xc0"),
                 link=link,
@@ -489,7 +497,7 @@ class LocalDestination:
         except Exception as error:
             self._handler_failed(handling, error)
             answer = NO_RESPONSE
-        if isinstance(answer, Awaitable | FileResponse):
+        if type(answer) not in _PLAIN and isinstance(answer, _LATER):
             work = self._answer(handling, request.token, answer)
             self._node._spawn(work, f"handler {handling.path}", claim)
         else:

@@ -29,10 +29,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
-from netmesh._core import DestinationHash, IdentityHash, RawEvent
+from netmesh._core import DestinationHash, IdentityHash, RawEvent, frozen
 from netmesh.constants import PathState, ReceiptState, ResourceState
 from netmesh.msgpack import unpackb
 from netmesh.records import CloseReason, EventKind, InterfaceChange, Stage
@@ -644,49 +645,37 @@ Event = (
 _US = 1_000_000
 
 
-def _when(raw: RawEvent) -> dict[str, Any]:
-    return {"time_s": raw.mono_us / _US, "time_unix_s": raw.unix_us / _US}
+E = TypeVar("E", bound=IntEnum)
 
 
-def _signal(raw: RawEvent) -> dict[str, Any]:
+def _members(kind: type[E]) -> dict[int, E]:
+    """An enum's members by their numbers: a look-up is a tenth of a call of the class."""
+    return {int(each): each for each in kind}
+
+
+_CHANGES: Final = _members(InterfaceChange)
+_CLOSE_REASONS: Final = _members(CloseReason)
+_PATH_STATES: Final = _members(PathState)
+_RECEIPT_STATES: Final = _members(ReceiptState)
+_RESOURCE_STATES: Final = _members(ResourceState)
+_STAGES: Final = _members(Stage)
+
+
+def _snr_db(raw: RawEvent) -> float | None:
     snr = raw.snr_cdb
-    return {
-        "rssi_dbm": raw.rssi_dbm,
-        "snr_db": None if snr is None else snr / 100,
-        "quality_pct": raw.quality_pct,
-    }
-
-
-def _on_link(raw: RawEvent) -> dict[str, Any]:
-    return {
-        "link": raw.link,
-        "link_id": raw.link_id,
-        "destination": raw.destination,
-        "identity": raw.identity,
-    }
-
-
-def _ended(raw: RawEvent) -> dict[str, Any]:
-    return {"op": raw.op, "reason": raw.reason, "stage": Stage(raw.stage)}
-
-
-def _moved(raw: RawEvent) -> dict[str, Any]:
-    return {
-        "link": raw.link,
-        "state": ResourceState(raw.state),
-        "done_bytes": raw.done_bytes,
-        "total_bytes": raw.total_bytes,
-        "wire_bytes": raw.wire_bytes,
-        "resource_hash": raw.packet_hash,
-    }
+    return None if snr is None else snr / 100
 
 
 def _announce(raw: RawEvent) -> AnnounceHeard:
     assert raw.identity is not None
     assert raw.public_key is not None
-    return AnnounceHeard(
-        **_when(raw),
-        **_signal(raw),
+    return frozen(
+        AnnounceHeard,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        rssi_dbm=raw.rssi_dbm,
+        snr_db=_snr_db(raw),
+        quality_pct=raw.quality_pct,
         subscription=raw.token,
         destination=raw.destination,
         identity=raw.identity,
@@ -702,28 +691,51 @@ def _announce(raw: RawEvent) -> AnnounceHeard:
 
 
 def _progress(raw: RawEvent) -> ProgressMade:
-    return ProgressMade(**_when(raw), **_moved(raw), op=raw.op)
+    return frozen(
+        ProgressMade,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        link=raw.link,
+        state=_RESOURCE_STATES[raw.state],
+        done_bytes=raw.done_bytes,
+        total_bytes=raw.total_bytes,
+        wire_bytes=raw.wire_bytes,
+        resource_hash=raw.packet_hash,
+        op=raw.op,
+    )
 
 
 def _iface(raw: RawEvent) -> InterfaceChanged:
-    return InterfaceChanged(**_when(raw), interface=raw.iface, change=InterfaceChange(raw.state))
+    return frozen(
+        InterfaceChanged,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        interface=raw.iface,
+        change=_CHANGES[raw.state],
+    )
 
 
 def _path(raw: RawEvent) -> PathChanged:
-    return PathChanged(
-        **_when(raw),
+    return frozen(
+        PathChanged,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
         destination=raw.destination,
         known=raw.status == 0,
         interface=raw.iface or None,
         hops=raw.hops,
-        state=PathState(raw.state),
+        state=_PATH_STATES[raw.state],
     )
 
 
 def _packet(raw: RawEvent) -> PacketReceived:
-    return PacketReceived(
-        **_when(raw),
-        **_signal(raw),
+    return frozen(
+        PacketReceived,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        rssi_dbm=raw.rssi_dbm,
+        snr_db=_snr_db(raw),
+        quality_pct=raw.quality_pct,
         destination=raw.destination,
         data=raw.data or b"",
         token=raw.token or None,
@@ -736,10 +748,17 @@ def _packet(raw: RawEvent) -> PacketReceived:
 
 
 def _link_packet(raw: RawEvent) -> LinkPacketReceived:
-    return LinkPacketReceived(
-        **_when(raw),
-        **_on_link(raw),
-        **_signal(raw),
+    return frozen(
+        LinkPacketReceived,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        link=raw.link,
+        link_id=raw.link_id,
+        destination=raw.destination,
+        identity=raw.identity,
+        rssi_dbm=raw.rssi_dbm,
+        snr_db=_snr_db(raw),
+        quality_pct=raw.quality_pct,
         data=raw.data or b"",
         token=raw.token or None,
         packet_hash=raw.packet_hash,
@@ -748,9 +767,14 @@ def _link_packet(raw: RawEvent) -> LinkPacketReceived:
 
 
 def _link_active(raw: RawEvent) -> LinkActive:
-    return LinkActive(
-        **_when(raw),
-        **_on_link(raw),
+    return frozen(
+        LinkActive,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        link=raw.link,
+        link_id=raw.link_id,
+        destination=raw.destination,
+        identity=raw.identity,
         initiator=raw.initiator,
         interface=raw.iface,
         hops=raw.hops,
@@ -760,13 +784,28 @@ def _link_active(raw: RawEvent) -> LinkActive:
 
 
 def _link_identified(raw: RawEvent) -> LinkIdentified:
-    return LinkIdentified(**_when(raw), **_on_link(raw), public_key=raw.public_key or b"")
+    assert raw.identity is not None
+    return frozen(
+        LinkIdentified,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        link=raw.link,
+        link_id=raw.link_id,
+        destination=raw.destination,
+        identity=raw.identity,
+        public_key=raw.public_key or b"",
+    )
 
 
 def _request(raw: RawEvent) -> RequestReceived:
-    return RequestReceived(
-        **_when(raw),
-        **_on_link(raw),
+    return frozen(
+        RequestReceived,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        link=raw.link,
+        link_id=raw.link_id,
+        destination=raw.destination,
+        identity=raw.identity,
         token=raw.token,
         path_hash=raw.path_hash,
         request_id=raw.request_id,
@@ -776,9 +815,14 @@ def _request(raw: RawEvent) -> RequestReceived:
 
 
 def _offer(raw: RawEvent) -> ResourceOffered:
-    return ResourceOffered(
-        **_when(raw),
-        **_on_link(raw),
+    return frozen(
+        ResourceOffered,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        link=raw.link,
+        link_id=raw.link_id,
+        destination=raw.destination,
+        identity=raw.identity,
         token=raw.token,
         op=raw.op,
         total_bytes=raw.total_bytes,
@@ -788,9 +832,14 @@ def _offer(raw: RawEvent) -> ResourceOffered:
 
 
 def _resource_in(raw: RawEvent) -> ResourceReceived:
-    return ResourceReceived(
-        **_when(raw),
-        **_on_link(raw),
+    return frozen(
+        ResourceReceived,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        link=raw.link,
+        link_id=raw.link_id,
+        destination=raw.destination,
+        identity=raw.identity,
         op=raw.op,
         token=raw.token or None,
         data=b"" if raw.stored else raw.data or b"",
@@ -803,8 +852,10 @@ def _resource_in(raw: RawEvent) -> ResourceReceived:
 
 
 def _channel(raw: RawEvent) -> ChannelMessage:
-    return ChannelMessage(
-        **_when(raw),
+    return frozen(
+        ChannelMessage,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
         link=raw.link,
         msgtype=raw.msgtype,
         sequence=raw.sequence,
@@ -814,8 +865,10 @@ def _channel(raw: RawEvent) -> ChannelMessage:
 
 
 def _stream(raw: RawEvent) -> StreamReceived:
-    return StreamReceived(
-        **_when(raw),
+    return frozen(
+        StreamReceived,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
         link=raw.link,
         stream=raw.stream,
         sequence=raw.sequence,
@@ -827,10 +880,14 @@ def _stream(raw: RawEvent) -> StreamReceived:
 
 
 def _channel_sent(raw: RawEvent) -> ChannelSent:
-    return ChannelSent(
-        **_when(raw),
-        **_ended(raw),
-        state=ReceiptState(raw.state),
+    return frozen(
+        ChannelSent,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        op=raw.op,
+        reason=raw.reason,
+        stage=_STAGES[raw.stage],
+        state=_RECEIPT_STATES[raw.state],
         link=raw.link,
         msgtype=raw.msgtype,
         sequence=raw.sequence,
@@ -841,9 +898,13 @@ def _channel_sent(raw: RawEvent) -> ChannelSent:
 
 
 def _stream_sent(raw: RawEvent) -> StreamSent:
-    return StreamSent(
-        **_when(raw),
-        **_ended(raw),
+    return frozen(
+        StreamSent,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        op=raw.op,
+        reason=raw.reason,
+        stage=_STAGES[raw.stage],
         link=raw.link,
         stream=raw.stream,
         done_bytes=raw.done_bytes,
@@ -854,12 +915,16 @@ def _stream_sent(raw: RawEvent) -> StreamSent:
 
 
 def _channel_ready(raw: RawEvent) -> ChannelReady:
-    return ChannelReady(**_when(raw), link=raw.link)
+    return frozen(
+        ChannelReady, time_s=raw.mono_us / _US, time_unix_s=raw.unix_us / _US, link=raw.link
+    )
 
 
 def _stream_made(raw: RawEvent) -> StreamMade:
-    return StreamMade(
-        **_when(raw),
+    return frozen(
+        StreamMade,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
         op=raw.op,
         link=raw.link,
         stream=raw.stream,
@@ -872,19 +937,28 @@ def _stream_made(raw: RawEvent) -> StreamMade:
 
 
 def _link_closed(raw: RawEvent) -> LinkClosed:
-    return LinkClosed(
-        **_when(raw),
-        **_on_link(raw),
+    return frozen(
+        LinkClosed,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        link=raw.link,
+        link_id=raw.link_id,
+        destination=raw.destination,
+        identity=raw.identity,
         initiator=raw.initiator,
-        reason=CloseReason(raw.close_reason),
+        reason=_CLOSE_REASONS[raw.close_reason],
     )
 
 
 def _receipt(raw: RawEvent) -> ReceiptDone:
-    return ReceiptDone(
-        **_when(raw),
-        **_ended(raw),
-        state=ReceiptState(raw.state),
+    return frozen(
+        ReceiptDone,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        op=raw.op,
+        reason=raw.reason,
+        stage=_STAGES[raw.stage],
+        state=_RECEIPT_STATES[raw.state],
         destination=raw.destination,
         link=raw.link or None,
         packet_hash=raw.packet_hash,
@@ -894,9 +968,13 @@ def _receipt(raw: RawEvent) -> ReceiptDone:
 
 
 def _announced(raw: RawEvent) -> AnnounceSent:
-    return AnnounceSent(
-        **_when(raw),
-        **_ended(raw),
+    return frozen(
+        AnnounceSent,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        op=raw.op,
+        reason=raw.reason,
+        stage=_STAGES[raw.stage],
         destination=raw.destination,
         interface=raw.iface or None,
         path_response=raw.path_response,
@@ -905,9 +983,13 @@ def _announced(raw: RawEvent) -> AnnounceSent:
 
 
 def _path_result(raw: RawEvent) -> PathResult:
-    return PathResult(
-        **_when(raw),
-        **_ended(raw),
+    return frozen(
+        PathResult,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        op=raw.op,
+        reason=raw.reason,
+        stage=_STAGES[raw.stage],
         destination=raw.destination,
         hops=raw.hops,
         interface=raw.iface or None,
@@ -915,9 +997,13 @@ def _path_result(raw: RawEvent) -> PathResult:
 
 
 def _response(raw: RawEvent) -> ResponseDone:
-    return ResponseDone(
-        **_when(raw),
-        **_ended(raw),
+    return frozen(
+        ResponseDone,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        op=raw.op,
+        reason=raw.reason,
+        stage=_STAGES[raw.stage],
         link=raw.link,
         request_id=raw.request_id,
         packed=raw.data,
@@ -927,11 +1013,37 @@ def _response(raw: RawEvent) -> ResponseDone:
 
 
 def _resource_out(raw: RawEvent) -> ResourceSent:
-    return ResourceSent(**_when(raw), **_ended(raw), **_moved(raw))
+    return frozen(
+        ResourceSent,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        op=raw.op,
+        reason=raw.reason,
+        stage=_STAGES[raw.stage],
+        link=raw.link,
+        state=_RESOURCE_STATES[raw.state],
+        done_bytes=raw.done_bytes,
+        total_bytes=raw.total_bytes,
+        wire_bytes=raw.wire_bytes,
+        resource_hash=raw.packet_hash,
+    )
 
 
 def _resource_failed(raw: RawEvent) -> ResourceFailed:
-    return ResourceFailed(**_when(raw), **_ended(raw), **_moved(raw))
+    return frozen(
+        ResourceFailed,
+        time_s=raw.mono_us / _US,
+        time_unix_s=raw.unix_us / _US,
+        op=raw.op,
+        reason=raw.reason,
+        stage=_STAGES[raw.stage],
+        link=raw.link,
+        state=_RESOURCE_STATES[raw.state],
+        done_bytes=raw.done_bytes,
+        total_bytes=raw.total_bytes,
+        wire_bytes=raw.wire_bytes,
+        resource_hash=raw.packet_hash,
+    )
 
 
 _MAKERS: dict[int, Callable[[RawEvent], Event]] = {

@@ -15,6 +15,7 @@
   X(RawReply)
 
 #define NM_PY_STACK_PARTS(X)                                                   \
+  X(frozen)                                                                    \
   X(raw_event)                                                                 \
   X(engine_codes)                                                              \
   X(engine)                                                                    \

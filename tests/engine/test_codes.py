@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any, cast, get_args
@@ -71,3 +71,26 @@ def test_a_message_of_a_channel_becomes_its_event() -> None:
     assert from_raw(cast(_core.RawEvent, raw)) == ChannelMessage(
         time_s=1e-6, time_unix_s=2e-6, link=3, msgtype=4, sequence=5, data=b"six", reason="OK"
     )
+
+
+class Anything:
+    """A raw event whose attributes are all there; codes are the least."""
+
+    identity = b"i" * 16
+    public_key = b"k" * 64
+    snr_cdb = 250
+    data = b"data"
+
+    def __init__(self, kind: EventKind) -> None:
+        self.kind = kind
+
+    def __getattr__(self, name: str) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("kind", EventKind, ids=lambda kind: kind.name)
+def test_events_from_the_core_have_all_their_fields(kind: EventKind) -> None:
+    """They are made without their constructor, which would miss one that was left out."""
+    made = from_raw(cast(_core.RawEvent, Anything(kind)))
+    assert type(made) in get_args(events.Event)
+    assert replace(made) == made

@@ -7,6 +7,7 @@ import inspect
 import os
 import subprocess
 import sys
+from dataclasses import FrozenInstanceError, dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -70,6 +71,33 @@ def test_functions_are_documented_and_show_their_signature(function: object) -> 
     """For help(), editors and inspect."""
     assert function.__doc__
     assert inspect.signature(function)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Something that the core makes instances of."""
+
+    east: int
+    north: int
+
+
+def test_frozen_makes_instances_without_their_constructor() -> None:
+    assert _core.frozen(Place, east=1, north=2) == Place(east=1, north=2)
+    with pytest.raises(FrozenInstanceError):
+        setattr(_core.frozen(Place, east=1, north=2), "east", 3)  # noqa: B010
+    with pytest.raises(AttributeError):
+        _ = _core.frozen(Place, east=1).north  # type: ignore[call-arg]
+    for cls, given, told in (
+        (Place, {"up": 1}, "no slot 'up'"),
+        (Place, {"__class__": int}, "no slot '__class__'"),
+        (int, {"real": 1}, "dataclass"),
+        (object, {}, "dataclass"),
+        (Place(east=1, north=2), {}, "dataclass"),
+    ):
+        with pytest.raises(TypeError, match=told):
+            _core.frozen(cls, **given)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="dataclass"):
+        _core.frozen(Place, 1)  # type: ignore[call-arg]
 
 
 NODE = {
