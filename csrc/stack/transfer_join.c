@@ -240,6 +240,14 @@ static size_t segment_limit(const nm_transfer_in *t) {
   return left == 0 ? 1 : (size_t)left; /* 0 would stand for the default */
 }
 
+/* What is only decrypted and hashed takes little; decompression, and writing a
+ * file, may take long. */
+static uint32_t cost_us(const nm_transfer_in *t) {
+  bool light = t->sink == NULL && !t->compressed;
+  return (uint32_t)(light ? 15 + t->transfer_size / 450
+                          : 100 + t->transfer_size / 300);
+}
+
 void nm_transfer_assemble(nm_engine *engine, nm_transfer_in *t) {
   nm_drop drop;
   nm_timer_disarm(&engine->timers, &t->timer);
@@ -252,7 +260,7 @@ void nm_transfer_assemble(nm_engine *engine, nm_transfer_in *t) {
   job->link = t->link->ref;
   job->token = t->serial;
   job->origin = t->link->iface;
-  job->cost_us += (uint32_t)(t->transfer_size / 300);
+  job->cost_us = cost_us(t);
   nm_job_resource_open *j = &job->u.resource_open;
   j->join = t->join;
   memset(&t->join, 0, sizeof(t->join));

@@ -205,6 +205,13 @@ static double link_rate(const nm_engine *engine, const nm_link *link) {
 
 static void sealed(nm_engine *engine, nm_job *job);
 
+/* What is only encrypted and hashed takes little; compression, and reading a
+ * file, may take long. */
+static uint32_t cost_us(const nm_transfer_out *t, uint64_t size) {
+  bool light = t->source == NULL && t->compression == NM_RESOURCE_COMPRESS_OFF;
+  return (uint32_t)(light ? 15 + size / 450 : 100 + size / 200);
+}
+
 /* Has segment |index| sealed into |segment|. */
 static int seal(nm_engine *engine, nm_transfer_out *t, nm_out_segment *segment,
                 uint64_t index) {
@@ -222,7 +229,7 @@ static int seal(nm_engine *engine, nm_transfer_out *t, nm_out_segment *segment,
   job->done = sealed;
   job->link = t->link->ref;
   job->token = t->serial;
-  job->cost_us += (uint32_t)(segment->content / 200);
+  job->cost_us = cost_us(t, segment->content);
   nm_job_resource_seal *j = &job->u.resource_seal;
   j->content = t->content == NULL ? NULL : nm_block_hold(t->content);
   j->source = t->source == NULL ? NULL : nm_source_hold(t->source);

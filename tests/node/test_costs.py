@@ -13,6 +13,8 @@ import pytest
 from netmesh import Node
 from netmesh.constants import Context
 from netmesh.events import ProgressMade
+from netmesh.interfaces import Pipe
+from netmesh.loop import Loop
 from node.lossy import cable
 from node.nodes import NAME, PATIENCE, identity, joined, linked, soon
 
@@ -116,6 +118,21 @@ async def test_operations_wake_the_loop_at_their_end_alone() -> None:
             # An announce or an acknowledgement may come just then.
             assert 1 <= woken <= 2
             assert pieces == 2
+
+
+async def test_a_small_resource_is_sealed_and_opened_without_a_change_of_threads() -> None:
+    with Loop() as loop:
+        left, right = Pipe.pair()
+        async with (
+            Node(interfaces=[left], loop=loop) as alice,
+            Node(interfaces=[right], loop=loop) as bob,
+        ):
+            echo = await bob.listen(NAME, resources="all")
+            link = await alice.connect(echo.hash, timeout=PATIENCE)
+            for size, pooled in ((16_384, 0), (500_000, 2)):
+                before = loop.stats().jobs_pooled
+                await soon(link.send_file(b"x" * size, compression="off"))
+                assert loop.stats().jobs_pooled - before == pooled
 
 
 async def test_a_stream_of_progress_hears_of_files_that_nobody_else_follows() -> None:
