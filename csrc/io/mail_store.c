@@ -70,12 +70,29 @@ static const char *what_of(int status) {
   }
 }
 
+/* What the system said last about the file or its log: SQLite does not pass it
+ * on for every failure of a write. */
+static int system_error(sqlite3 *db) {
+  int error = sqlite3_system_errno(db);
+  sqlite3_file *log = NULL;
+  if (error == 0) {
+    (void)sqlite3_file_control(db, "main", SQLITE_FCNTL_LAST_ERRNO, &error);
+  }
+  if (error == 0 &&
+      sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) ==
+          SQLITE_OK &&
+      log != NULL && log->pMethods != NULL) {
+    (void)log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &error);
+  }
+  return error;
+}
+
 int nm_mail_failed(nm_mail_store *store, int code) {
   nm_mail_trouble *trouble = &store->trouble;
   int kind = code & 0xFF;
   bool system = kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN ||
                 kind == SQLITE_FULL || kind == SQLITE_READONLY;
-  int os_error = system ? sqlite3_system_errno(store->db) : 0;
+  int os_error = system ? system_error(store->db) : 0;
   *trouble = (nm_mail_trouble){.status = status_of(code, os_error),
                                .code = code,
                                .os_error = os_error,
