@@ -1171,20 +1171,91 @@ class RawReply:
     def records(self) -> list[dict[str, Any]]: ...   # with the names of EngineCore's dicts
 
 @final
+class RawMail:
+    """One event of a node's mail; which attributes mean something depends on the kind, the others are zero or None."""
+    @property
+    def kind(self) -> int: ...                   # NODE_CODES["mail"]
+    @property
+    def kind_name(self) -> str: ...
+    @property
+    def mono_us(self) -> int: ...
+    @property
+    def unix_us(self) -> int: ...
+    @property
+    def ticket(self) -> int: ...                 # of the command that began it, or 0
+    @property
+    def id(self) -> bytes: ...                   # 32, of the message
+    @property
+    def mailbox(self) -> DestinationHash: ...
+    @property
+    def peer(self) -> DestinationHash: ...       # source, recipient, or the node of a fetch
+    @property
+    def method(self) -> int: ...                 # constants.Method
+    @property
+    def representation(self) -> int: ...
+    @property
+    def message(self) -> Message | None: ...     # one object for all who ask
+    @property
+    def source(self) -> Identity | None: ...     # public half; None: not known
+    @property
+    def unverified(self) -> int: ...             # constants.Unverified; 0: verified
+    @property
+    def stamp_checked(self) -> bool: ...
+    @property
+    def stamp_valid(self) -> bool: ...
+    @property
+    def stamp_value(self) -> int: ...
+    @property
+    def transient_id(self) -> bytes | None: ...
+    @property
+    def packet_hash(self) -> bytes: ...          # 32
+    @property
+    def iface(self) -> int: ...
+    @property
+    def rssi_dbm(self) -> int | None: ...
+    @property
+    def snr_cdb(self) -> int | None: ...
+    @property
+    def quality_pct(self) -> int | None: ...
+    @property
+    def holds_credit(self) -> bool: ...
+    @property
+    def state(self) -> int: ...                  # constants.MessageState
+    @property
+    def final(self) -> bool: ...                 # nothing follows about this letter or fetch
+    @property
+    def progress(self) -> float: ...
+    @property
+    def stage(self) -> int: ...                  # records.Stage
+    @property
+    def attempts(self) -> int: ...
+    @property
+    def rtt_us(self) -> int: ...
+    @property
+    def sync_state(self) -> int: ...             # constants.SyncState
+    @property
+    def sync_received(self) -> int: ...
+    @property
+    def sync_duplicates(self) -> int: ...
+    @property
+    def dropped(self) -> tuple[int, ...] | None: ...   # by reason, NODE_CODES["drops"]
+
+@final
 class NodeCore:
     """A node on a loop; netmesh.Node is its facade. Commands from any thread, events read by one thread at a time.
     A StateError once it is closed and after a fork. OSError when the storage cannot be used."""
     def __new__(cls, loop: LoopCore, identity: Identity | None, config: dict[str, bool], limits: dict[str, int], storage: str | None,
-                options: dict[str, int | bool], /) -> Self: ...  # options: ring, credit, commands_max, save_interval_s, manual_credit
+                options: dict[str, int | bool], /) -> Self: ...  # options: ring, credit, mail_credit, commands_max, save_interval_s, manual_credit
     def command(self, kind: int, ticket: int, /, **fields: Any) -> None: ...   # members of csrc/io/command.h by name; key: an Identity
     def cancel(self, ticket: int, /) -> bool: ...    # False when the node is closed
     def close(self) -> None: ...                     # the last event tells of it
     def credit(self, count: int, /) -> None: ...     # with manual_credit
+    def mail_credit(self, count: int, /) -> None: ...  # the same for received messages
     def follow(self, on: bool, /) -> None: ...       # progress of quiet commands wakes too
     def next_events(self, max: int, /) -> list[tuple[int, int, Any]]: ...
         # (kind, ticket, body): REPLY RawReply; EVENT RawEvent; FRAME and TAP (iface, incoming, mono_us, unix_us, frame);
         # TROUBLE (kind, iface, port trouble, os error, file, mono_us, unix_us); CLOSED None
-        # PEER (found, iface, parent, device, address, mono_us, unix_us)
+        # PEER (found, iface, parent, device, address, mono_us, unix_us); MAIL RawMail
     def fileno(self) -> int: ...
     def sleep(self) -> bool: ...                     # may the reader wait for the descriptor?
     def woken(self) -> None: ...

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from netmesh._core import NODE_CODES, NodeCore, RawEvent, RawReply
+from netmesh._core import NODE_CODES, NodeCore, RawEvent, RawMail, RawReply
 from netmesh.errors import (
     AuthenticationError,
     EncodeError,
@@ -39,6 +39,7 @@ _FRAME: Final[int] = _KINDS["FRAME"]
 _TAP: Final[int] = _KINDS["TAP"]
 _TROUBLE: Final[int] = _KINDS["TROUBLE"]
 _PEER: Final[int] = _KINDS["PEER"]
+_MAIL: Final[int] = _KINDS["MAIL"]
 
 # The kinds that end an operation are neighbours.
 _END_FIRST: Final = int(EventKind.LINK_CLOSED)
@@ -86,6 +87,14 @@ _TEXTS: Final[dict[str, str]] = {
 }
 
 
+_LETTERS: Final = frozenset((COMMANDS["mail_send"], COMMANDS["mail_sync"]))
+
+
+def _goes_on(reply: RawReply) -> bool:
+    """Whether events follow the reply of an operation: one without a receipt ends with it."""
+    return reply.op != 0 or reply.link != 0 or reply.command in _LETTERS
+
+
 class Call:
     """A command under way, and the operation that it starts.
 
@@ -97,8 +106,10 @@ class Call:
         "answered",
         "done",
         "end",
+        "mail",
         "on_event",
         "on_late",
+        "on_mail",
         "on_reply",
         "operation",
         "reply",
@@ -112,6 +123,8 @@ class Call:
     """Whether the operation has ended, or the command failed."""
     end: RawEvent | None
     """The last event of the operation; None when the command failed or started none."""
+    mail: RawMail | None
+    """The newest state of a letter or a fetch that it started."""
 
     def __init__(
         self,
@@ -119,15 +132,18 @@ class Call:
         operation: bool,
         on_reply: Callable[[RawReply], object] | None,
         on_event: Callable[[RawEvent], object] | None,
+        on_mail: Callable[[RawMail], object] | None = None,
     ) -> None:
         self.ticket = ticket
         self.operation = operation
         self.on_reply = on_reply
         self.on_event = on_event
+        self.on_mail = on_mail
         self.on_late: Callable[[RawReply], object] | None = None
         self.reply = None
         self.done = False
         self.end = None
+        self.mail = None
         self.answered: asyncio.Future[None] | None = None
         self.waiters: list[asyncio.Future[None]] = []
 
@@ -181,6 +197,9 @@ class Sink(Protocol):
     def on_peer(self, body: tuple[bool, int, int, str, str, int, int]) -> None:
         """An automatic interface found or lost a peer."""
 
+    def on_mail(self, raw: RawMail, ticket: int) -> None:
+        """A message came in, or a letter or a fetch is further."""
+
     def on_closed(self) -> None:
         """The node has closed; nothing follows."""
 
@@ -196,6 +215,7 @@ class Driver:
         self._tickets = itertools.count(1)
         self._calls: dict[int, Call] = {}
         self._credit = 0
+        self._mail_credit = 0
         self._inside = False  # in _drain, which grants credit at its end
         self._draining: asyncio.Handle | None = None
         self.loop.add_reader(core.fileno(), self._readable)
@@ -210,14 +230,15 @@ class Driver:
         operation: bool = False,
         on_reply: Callable[[RawReply], object] | None = None,
         on_event: Callable[[RawEvent], object] | None = None,
+        on_mail: Callable[[RawMail], object] | None = None,
         **fields: Any,
     ) -> Call:
-        """Posts a command. ``on_reply`` and ``on_event`` see what comes before all else does.
+        """Posts a command. What it is given to call sees what comes before all else does.
 
         With ``quiet=True`` the reply of an operation that began wakes nobody: for callers that
         wait for its end alone. An error comes at once all the same.
         """
-        call = Call(next(self._tickets), operation, on_reply, on_event)
+        call = Call(next(self._tickets), operation, on_reply, on_event, on_mail)
         self.core.command(COMMANDS[command], call.ticket, **fields)
         self._calls[call.ticket] = call
         return call
@@ -315,6 +336,19 @@ class Driver:
         if count:
             self.core.credit(count)
 
+    def free_mail(self) -> None:
+        """One received message that held credit is done with."""
+        if self.closed.done():
+            return
+        if self._mail_credit == 0 and not self._inside:
+            self.loop.call_soon(self._grant_mail)
+        self._mail_credit += 1
+
+    def _grant_mail(self) -> None:
+        count, self._mail_credit = self._mail_credit, 0
+        if count:
+            self.core.mail_credit(count)
+
     # ------------------------------------------------------------------- events
 
     def _readable(self) -> None:
@@ -331,6 +365,8 @@ class Driver:
                         self._on_event(ticket, body)
                     elif kind == _REPLY:
                         self._on_reply(ticket, body)
+                    elif kind == _MAIL:
+                        self._on_mail(ticket, body)
                     else:
                         self._on_other(kind, body)
                 except Exception as error:
@@ -341,6 +377,8 @@ class Driver:
             self._inside = False
             if self._credit:
                 self._grant()
+            if self._mail_credit:
+                self._grant_mail()
         self._rest()
 
     def _rest(self) -> None:
@@ -366,8 +404,7 @@ class Driver:
         if call is None:
             return
         call.reply = reply
-        # An operation without a receipt ends with its reply.
-        if reply.status < 0 or not call.operation or (reply.op == 0 and reply.link == 0):
+        if reply.status < 0 or not call.operation or not _goes_on(reply):
             del self._calls[ticket]
             call.finish(None)
         try:
@@ -394,6 +431,21 @@ class Driver:
                 if ends:
                     call.finish(raw)
         self._sink.on_event(raw, ticket)
+
+    def _on_mail(self, ticket: int, raw: RawMail) -> None:
+        call = self._calls.get(ticket) if ticket else None
+        if call is not None:
+            call.mail = raw
+            ends = raw.final
+            if ends:
+                del self._calls[ticket]
+            try:
+                if call.on_mail is not None:
+                    call.on_mail(raw)
+            finally:
+                if ends:
+                    call.finish(None)
+        self._sink.on_mail(raw, ticket)
 
     def _on_closed(self) -> None:
         # The core answers everything before it closes: this is for a reply that got lost

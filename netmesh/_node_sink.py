@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from netmesh._core import DestinationHash, RawEvent
+from netmesh._core import NODE_CODES, DestinationHash, RawEvent, RawMail
 from netmesh._driver import Driver
 from netmesh._inbox import Claim
 from netmesh._streams import (
@@ -40,6 +40,9 @@ log = logging.getLogger("netmesh.node")
 
 BUFFER: Final = 1024
 
+_RECEIVED: Final[int] = NODE_CODES["mail"]["RECEIVED"]
+_DROPPED: Final[int] = NODE_CODES["mail"]["DROPPED"]
+
 
 class NodeSink:
     """What happens to a node's events: to destinations, links, streams and callbacks."""
@@ -56,6 +59,7 @@ class NodeSink:
         self._streams: list[Stream[Any]] = []
         self._taps: list[Stream[TappedFrame]] = []
         self._heard: dict[int, Callable[[AnnounceHeard], object]] = {}
+        self._mail: dict[DestinationHash, Callable[[RawMail], object]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # --------------------------------------------------------------------- streams
@@ -125,6 +129,16 @@ class NodeSink:
         finally:
             if claim is not None:
                 claim.drop()
+
+    def on_mail(self, raw: RawMail, ticket: int) -> None:
+        """A message for a mailbox, whose function gives its credit back; or what it dropped."""
+        if raw.kind not in (_RECEIVED, _DROPPED):
+            return
+        take = self._mail.get(raw.mailbox)
+        if take is not None:
+            take(raw)
+        elif raw.holds_credit:
+            self._driver.free_mail()
 
     def _tell_streams(self, kind: int, raw: RawEvent, claim: Claim | None) -> None:
         event: Any = None

@@ -7,6 +7,7 @@
 #define NM_IO_COMMAND_H
 
 #include "io/iface.h"
+#include "lxmf/router.h"
 #include "stack/buffer.h"
 #include "stack/link.h"
 #include "stack/local.h"
@@ -164,6 +165,31 @@ typedef enum nm_command_kind {
   NM_COMMAND_IFACE_LIST,    /* Reply: records, nm_iface_info */
   NM_COMMAND_IFACE_DEVICES, /* iface: an AUTO one. Reply: records,
                                nm_device_info; status STATE for others */
+  /* Mail. The first MAIL_OPEN or MAIL_SEND makes the node's router; before
+     it the others are NM_E(STATE). */
+  NM_COMMAND_MAIL_OPEN,     /* key: 64 private bytes; data: display name or
+                               NULL; u.mailbox: stamp_cost, enforce_stamps,
+                               limit_kb, enforce_ratchets. From storage:
+                               last_emitted, ratchet_file. Reply: destination */
+  NM_COMMAND_MAIL_CLOSE,    /* destination */
+  NM_COMMAND_MAIL_DESCRIBE, /* destination, data: display name or NULL,
+                               u.mailbox: stamp_cost, enforce_stamps */
+  NM_COMMAND_MAIL_PAUSE,    /* destination, on: refuses what comes in */
+  NM_COMMAND_MAIL_IGNORE,   /* destination: the source, on */
+  NM_COMMAND_MAIL_SEND,     /* u.letter; data: packed; extra: sealed or NULL.
+                               Reply: hash: the message's id. Its events carry
+                               the ticket; the final state ends it */
+  NM_COMMAND_MAIL_CANCEL,   /* hash: the message's id */
+  NM_COMMAND_MAIL_SET_NODE, /* destination, on: set or unset, number: cost */
+  NM_COMMAND_MAIL_SYNC,     /* destination: the mailbox, u.mail_sync. Its events
+                               carry the ticket; `sync_ended` ends it */
+  NM_COMMAND_MAIL_SYNC_CANCEL, /* destination: the mailbox */
+  NM_COMMAND_MAIL_INGEST,      /* data: lxmf_data, number: PAPER or
+                                  PROPAGATED */
+  NM_COMMAND_MAIL_TICKET,      /* destination: the peer. Reply: data: 16 bytes
+                                  for field 0x0C, number: when it expires, Unix
+                                  microseconds; status MISSING: none is due */
+  NM_COMMAND_MAIL_STATS,       /* Reply: records, one nm_router_stats */
   /* The node. */
   NM_COMMAND_STATS,               /* Reply: records, one nm_node_stats */
   NM_COMMAND_LIMITS,              /* Reply: records, one nm_limits */
@@ -191,6 +217,14 @@ typedef struct nm_table_entry {
   nm_transport_table table;
   nm_transport_record record;
 } nm_table_entry;
+
+/* A fetch from a propagation node. */
+typedef struct nm_mail_sync {
+  bool has_node; /* else the one that was set */
+  nm_destination_hash node;
+  uint32_t most; /* messages; 0: all */
+  bool retain;   /* the node keeps them */
+} nm_mail_sync;
 
 typedef struct nm_command {
   nm_command_kind kind;
@@ -236,6 +270,9 @@ typedef struct nm_command {
     nm_table_entry entry;
     nm_iface_setup iface;
     nm_iface_spec spec;
+    nm_mailbox_spec mailbox; /* its spans and its identity are ignored */
+    nm_letter_spec letter;   /* its spans are ignored */
+    nm_mail_sync mail_sync;
   } u;
 } nm_command;
 

@@ -41,13 +41,17 @@ static void prefer_written(nm_node *node, nm_ask *ask) {
   }
 }
 
-static int run_listen(nm_node *node, nm_ask *ask) {
-  nm_dest_spec spec = ask->c.u.listen;
+void nm_ask_settle_stored(nm_node *node, nm_ask *ask) {
   tell_aside(node, ask, "ratchets", ask->ratchets_status);
   tell_aside(node, ask, "announced", ask->time_status);
   if (node->store != NULL && ask->c.key != NULL) {
     prefer_written(node, ask);
   }
+}
+
+static int run_listen(nm_node *node, nm_ask *ask) {
+  nm_dest_spec spec = ask->c.u.listen;
+  nm_ask_settle_stored(node, ask);
   spec.identity = ask->identity;
   spec.name = data_of(ask);
   spec.last_emitted = ask->last_emitted;

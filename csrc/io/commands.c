@@ -1,6 +1,7 @@
 /* Commands on their way: posted, carried out, answered.
  */
 #include "io/internal.h"
+#include "io/mail.h"
 #include "io/port.h"
 #include "wire/destination.h"
 #include "wire/ratchet_file.h"
@@ -109,6 +110,19 @@ static const char *const names[] = {
     [NM_COMMAND_IFACE_TUNNEL] = "iface_tunnel",
     [NM_COMMAND_IFACE_LIST] = "iface_list",
     [NM_COMMAND_IFACE_DEVICES] = "iface_devices",
+    [NM_COMMAND_MAIL_OPEN] = "mail_open",
+    [NM_COMMAND_MAIL_CLOSE] = "mail_close",
+    [NM_COMMAND_MAIL_DESCRIBE] = "mail_describe",
+    [NM_COMMAND_MAIL_PAUSE] = "mail_pause",
+    [NM_COMMAND_MAIL_IGNORE] = "mail_ignore",
+    [NM_COMMAND_MAIL_SEND] = "mail_send",
+    [NM_COMMAND_MAIL_CANCEL] = "mail_cancel",
+    [NM_COMMAND_MAIL_SET_NODE] = "mail_set_node",
+    [NM_COMMAND_MAIL_SYNC] = "mail_sync",
+    [NM_COMMAND_MAIL_SYNC_CANCEL] = "mail_sync_cancel",
+    [NM_COMMAND_MAIL_INGEST] = "mail_ingest",
+    [NM_COMMAND_MAIL_TICKET] = "mail_ticket",
+    [NM_COMMAND_MAIL_STATS] = "mail_stats",
     [NM_COMMAND_STATS] = "stats",
     [NM_COMMAND_LIMITS] = "limits",
     [NM_COMMAND_SET_IMPLICIT_PROOFS] = "set_implicit_proofs",
@@ -151,6 +165,13 @@ size_t nm_command_size(nm_command_kind kind) {
     return base + sizeof(c->u.iface);
   case NM_COMMAND_IFACE_CHANGE:
     return base + sizeof(c->u.spec);
+  case NM_COMMAND_MAIL_OPEN:
+  case NM_COMMAND_MAIL_DESCRIBE:
+    return base + sizeof(c->u.mailbox);
+  case NM_COMMAND_MAIL_SEND:
+    return base + sizeof(c->u.letter);
+  case NM_COMMAND_MAIL_SYNC:
+    return base + sizeof(c->u.mail_sync);
   default:
     return base;
   }
@@ -330,9 +351,14 @@ static bool starts_something(const nm_command *c) {
   }
 }
 
+/* Destinations whose keys and times are stored. */
+static bool opens_destination(const nm_command *c) {
+  return c->kind == NM_COMMAND_LISTEN || c->kind == NM_COMMAND_MAIL_OPEN;
+}
+
 static int take_key(nm_node *node, nm_ask *ask) {
   const nm_command *c = &ask->c;
-  bool wanted = (c->kind == NM_COMMAND_LISTEN && c->key != NULL) ||
+  bool wanted = (opens_destination(c) && c->key != NULL) ||
                 c->kind == NM_COMMAND_LINK_IDENTIFY ||
                 c->kind == NM_COMMAND_REMEMBER;
   if (!wanted) {
@@ -413,10 +439,12 @@ static int read_time(nm_node *node, nm_ask *ask) {
 /* What was stored for the destination that is to be listened on. What this
  * process has stored meanwhile is newer and goes first (save.c). */
 static int read_stored(nm_node *node, nm_ask *ask) {
+  bool mail = ask->c.kind == NM_COMMAND_MAIL_OPEN;
   uint8_t name_hash[NM_NAME_HASH_SIZE];
-  nm_name_hash(name_hash, nm_block_span(ask->c.data));
+  nm_name_hash(name_hash, mail ? nm_mail_name() : nm_block_span(ask->c.data));
   nm_destination_address(name_hash, &ask->identity->hash, &ask->c.destination);
-  int status = ask->c.u.listen.ratchets ? read_ratchets(node, ask) : NM_OK;
+  bool ratchets = mail || ask->c.u.listen.ratchets;
+  int status = ratchets ? read_ratchets(node, ask) : NM_OK;
   return status == NM_OK ? read_time(node, ask) : status;
 }
 
@@ -428,8 +456,7 @@ static int prepare(nm_node *node, nm_ask *ask) {
   if (status != NM_OK) {
     return status == NM_E(LENGTH) ? NM_E(ARGUMENT) : status;
   }
-  if (ask->c.kind == NM_COMMAND_LISTEN && node->store != NULL &&
-      ask->c.key != NULL) {
+  if (opens_destination(&ask->c) && node->store != NULL && ask->c.key != NULL) {
     status = read_stored(node, ask);
     if (status != NM_OK) {
       return status;
@@ -452,6 +479,7 @@ static nm_command_run *runner(nm_command_kind kind) {
   run = run != NULL ? run : nm_command_links(kind);
   run = run != NULL ? run : nm_command_channels(kind);
   run = run != NULL ? run : nm_command_routes(kind);
+  run = run != NULL ? run : nm_command_mail(kind);
   return run != NULL ? run : nm_command_ports(kind);
 }
 
@@ -603,6 +631,8 @@ static void on_cancel(nm_loop *loop, nm_post *post) {
       (void)nm_engine_link_close(node->engine, link, now);
     }
     nm_node_wake(node);
+  } else if (node->phase == NM_NODE_IS_OPEN) {
+    nm_mail_cancel_ticket(node, cancel->ticket);
   }
   nm_release(node->mem, cancel);
   nm_node_drop(node);

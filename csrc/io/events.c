@@ -2,6 +2,7 @@
  * calls.
  */
 #include "io/internal.h"
+#include "io/mail.h"
 #include "io/port.h"
 
 #include <errno.h>
@@ -59,6 +60,10 @@ void nm_node_push(nm_node *node) {
   push(node, false);
 }
 
+void nm_node_push_quietly(nm_node *node) {
+  push(node, true);
+}
+
 static bool deliver_replies(nm_node *node) {
   while (node->replies != NULL) {
     nm_node_event *slot = nm_node_slot(node, 0);
@@ -98,6 +103,9 @@ static bool deliver_events(nm_node *node) {
     if (!nm_engine_event(node->engine, &event)) {
       return true;
     }
+    if (node->mail != NULL && nm_mail_input(node, &event)) {
+      continue;
+    }
     if (event.kind == NM_EVENT_IFACE) {
       nm_node_ifaces_changed(node, true);
     }
@@ -118,11 +126,12 @@ bool nm_node_deliver(nm_node *node) {
       }
       nm_event_dispose(&event);
     }
+    nm_mail_discard(node);
     return true;
   }
   /* Events may answer commands that waited for them. */
   return deliver_replies(node) && nm_port_user_deliver(node) &&
-         deliver_events(node) && deliver_replies(node);
+         deliver_events(node) && nm_mail_deliver(node) && deliver_replies(node);
 }
 
 /* Lossy events leave a quarter of the ring to those that must not wait. */
@@ -173,11 +182,8 @@ void nm_node_tap(nm_node *node, nm_iface_id iface, bool incoming,
 
 /* ---- the reader's side ---- */
 
-bool nm_node_event_holds_credit(const nm_node_event *event) {
-  if (event->kind != NM_NODE_EVENT) {
-    return false;
-  }
-  switch (event->u.event.kind) {
+bool nm_event_holds_credit(const nm_event *event) {
+  switch (event->kind) {
   case NM_EVENT_PACKET:
   case NM_EVENT_LINK_PACKET:
   case NM_EVENT_LINK_IDENTIFIED:
@@ -188,10 +194,16 @@ bool nm_node_event_holds_credit(const nm_node_event *event) {
   case NM_EVENT_STREAM_DATA:
     return true;
   case NM_EVENT_LINK_ACTIVE:
-    return !event->u.event.initiator;
+    return !event->initiator;
   default:
     return false;
   }
+}
+
+bool nm_node_event_holds_credit(const nm_node_event *event) {
+  return event->kind == NM_NODE_MAIL    ? event->u.mail.holds_credit
+         : event->kind == NM_NODE_EVENT ? nm_event_holds_credit(&event->u.event)
+                                        : false;
 }
 
 static void on_kick(nm_loop *loop, nm_post *post) {
@@ -224,8 +236,13 @@ static bool next_of_rest(nm_node *node, nm_node_event *event) {
     return true;
   }
   nm_event left;
-  if (nm_engine_event(node->engine, &left)) {
-    (void)fill_event(node, event, &left);
+  while (nm_engine_event(node->engine, &left)) {
+    if (node->mail == NULL || !nm_mail_input(node, &left)) {
+      (void)fill_event(node, event, &left);
+      return true;
+    }
+  }
+  if (nm_mail_rest(node, event)) {
     return true;
   }
   if (node->told_closed) {
@@ -234,6 +251,18 @@ static bool next_of_rest(nm_node *node, nm_node_event *event) {
   node->told_closed = true;
   event->kind = NM_NODE_CLOSED;
   return true;
+}
+
+static void give_credit(nm_node *node, bool mail, uint32_t count) {
+  if (!mail) {
+    atomic_fetch_add_explicit(&node->drained, count, memory_order_relaxed);
+    return;
+  }
+  atomic_fetch_add(&node->mail_drained, count);
+  if (atomic_load(&node->mail_starved) &&
+      atomic_exchange(&node->mail_starved, false)) {
+    nm_node_kick(node);
+  }
 }
 
 bool nm_node_next(nm_node *node, nm_node_event *event) {
@@ -246,7 +275,7 @@ bool nm_node_next(nm_node *node, nm_node_event *event) {
     return handed && next_of_rest(node, event);
   }
   if (!node->manual_credit && nm_node_event_holds_credit(event)) {
-    atomic_fetch_add_explicit(&node->drained, 1, memory_order_relaxed);
+    give_credit(node, event->kind == NM_NODE_MAIL, 1);
   }
   if (atomic_load(&node->blocked) &&
       nm_ring_count(&node->ring) <= node->ring.cap / 2 &&
@@ -258,7 +287,13 @@ bool nm_node_next(nm_node *node, nm_node_event *event) {
 
 void nm_node_credit(nm_node *node, uint32_t count) {
   if (node->manual_credit && !nm_loop_is_foreign(node->loop)) {
-    atomic_fetch_add_explicit(&node->drained, count, memory_order_relaxed);
+    give_credit(node, false, count);
+  }
+}
+
+void nm_node_mail_credit(nm_node *node, uint32_t count) {
+  if (node->manual_credit && !nm_loop_is_foreign(node->loop)) {
+    give_credit(node, true, count);
   }
 }
 
@@ -326,6 +361,9 @@ void nm_node_event_dispose(nm_node_event *event) {
   case NM_NODE_FRAME:
   case NM_NODE_TAP:
     nm_block_drop(event->u.frame.data);
+    break;
+  case NM_NODE_MAIL:
+    nm_mail_dispose(&event->u.mail.mail);
     break;
   case NM_NODE_TROUBLE:
   case NM_NODE_PEER:

@@ -4,7 +4,8 @@
  *
  * Files: system.c (calls), ring.c (queues), pool.c (workers), loop.c; node.c
  * (life), pump.c (driving the engine), events.c (the reader's side),
- * commands.c with command_*.c, tickets.c; port.c, conn.c, dgram.c and port_*.c
+ * commands.c with command_*.c, tickets.c; mail.c, mail_told.c (letters and
+ * mailboxes); port.c, conn.c, dgram.c and port_*.c
  * with udp.c, devices.c, recent.c, auto_*.c (interfaces); store.c,
  * store_codec.c and save.c (storage).
  */
@@ -226,10 +227,14 @@ typedef struct nm_node {
   atomic_bool kicked; /* kick_post is on its way */
   nm_waker waker;
   nm_ring ring;
-  atomic_bool asleep;  /* the reader waits for the descriptor */
-  atomic_bool blocked; /* the writer waits for room in the ring */
-  atomic_uint drained; /* reliable events read, or done with */
-  bool manual_credit;  /* immutable */
+  atomic_bool asleep;       /* the reader waits for the descriptor */
+  atomic_bool blocked;      /* the writer waits for room in the ring */
+  atomic_uint drained;      /* reliable events read, or done with */
+  atomic_uint mail_drained; /* the same of received messages */
+  atomic_bool mail_starved; /* some wait for credit */
+  uint32_t credit;          /* immutable, and so are these: */
+  uint32_t mail_credit;
+  bool manual_credit;
   atomic_bool follows; /* the reader wants all progress at once */
   nm_published stats_out;
   pthread_mutex_t ifaces_lock; /* held to copy one pointer */
@@ -240,7 +245,8 @@ typedef struct nm_node {
   nm_entropy_pool entropy;
   nm_entropy entropy_source;
   nm_tickets tickets;
-  nm_ask *replies; /* that wait for room in the ring */
+  struct nm_mail_host *mail; /* or NULL: no mailbox was opened */
+  nm_ask *replies;           /* that wait for room in the ring */
   nm_ask *replies_end;
   bool told_closed; /* the reader's */
 
@@ -255,6 +261,7 @@ typedef struct nm_node {
   nm_timer flush_limit; /* how long a close waits for its peers */
   nm_timer save_timer;
   nm_timer publish_timer;
+  nm_timer mail_timer; /* states that are told later */
   bool ifaces_changed; /* since they were published */
   bool ifaces_urgent;
   uint64_t ifaces_published_us;
@@ -293,8 +300,12 @@ void nm_node_begin_close(nm_node *node);
 void nm_node_wake(nm_node *node);
 /* Jobs, outputs, events of one turn. */
 void nm_node_pump(nm_node *node);
-/* Takes new jobs out of the engine into the node's lanes. */
+/* Takes new jobs out of the engine and the router into the node's lanes. */
 void nm_node_collect_jobs(nm_node *node);
+/* Runs one of them, or has it wait in its lane. */
+void nm_node_take_job(nm_node *node, nm_job *job, nm_mail_job *mail);
+/* Work for the pool, which gives it back to the node. NULL without memory. */
+nm_work *nm_node_new_work(nm_node *node, nm_job *job, nm_mail_job *mail);
 /* Grants the credit of what was read. */
 void nm_node_grant(nm_node *node);
 void nm_node_publish(nm_node *node);
@@ -312,6 +323,10 @@ bool nm_node_deliver(nm_node *node);
 /* Room for one more event beside |reserve| others, or NULL. */
 nm_node_event *nm_node_slot(nm_node *node, uint32_t reserve);
 void nm_node_push(nm_node *node);
+/* An event that wakes nobody, unless many wait for one. */
+void nm_node_push_quietly(nm_node *node);
+
+bool nm_event_holds_credit(const nm_event *event);
 
 /* From any thread: the node gets a turn. */
 void nm_node_kick(nm_node *node);
@@ -363,7 +378,13 @@ nm_command_run *nm_command_local(nm_command_kind kind);
 nm_command_run *nm_command_links(nm_command_kind kind);
 nm_command_run *nm_command_channels(nm_command_kind kind);
 nm_command_run *nm_command_routes(nm_command_kind kind);
+nm_command_run *nm_command_mail(nm_command_kind kind);
 nm_command_run *nm_command_ports(nm_command_kind kind);
+
+/* command_local.c */
+/* Tells of stored files that were set aside; what this process wrote takes the
+ * place of what was read. */
+void nm_ask_settle_stored(nm_node *node, nm_ask *ask);
 
 /* save.c */
 void nm_save_start(nm_node *node, nm_ask *ask);

@@ -2,6 +2,7 @@
  * steps that wait for what is under way, handed to the reader.
  */
 #include "io/internal.h"
+#include "io/mail.h"
 #include "io/port.h"
 
 #include <string.h>
@@ -14,8 +15,8 @@
 #define STOCK_DEFAULT (512u << 10)
 /* What a close grants its connections to write what is queued. */
 #define FLUSH_LIMIT_US 250000
-/* Deadline, flush limit, save, publish. */
-#define NODE_TIMERS 4
+/* Deadline, flush limit, save, publish, mail. */
+#define NODE_TIMERS 5
 
 void nm_node_config_default(nm_node_config *config) {
   memset(config, 0, sizeof(*config));
@@ -36,6 +37,7 @@ static void free_node(nm_node *node) {
     node->replies = ask->next;
     nm_ask_free(mem, ask);
   }
+  nm_mail_free(node);
   nm_engine_free(node->engine);
   nm_save_dispose(node);
   nm_store_close(node->store);
@@ -198,6 +200,8 @@ static nm_node *new_node(nm_loop *loop, const nm_node_config *config) {
   node->loop = nm_loop_hold(loop);
   node->asks_max = or_default(config->commands_max, ASKS_DEFAULT);
   node->manual_credit = config->manual_credit;
+  node->credit = or_default(config->credit, CREDIT_DEFAULT);
+  node->mail_credit = or_default(config->mail_credit, node->credit);
   node->save_interval_us =
       (uint64_t)or_default(config->save_interval_s, SAVE_DEFAULT_S) * 1000000;
   node->waker.read_fd = -1;
@@ -206,6 +210,7 @@ static nm_node *new_node(nm_loop *loop, const nm_node_config *config) {
   node->flush_limit.fire = on_flush_limit;
   node->publish_timer.fire = on_publish;
   node->save_timer.fire = nm_save_due;
+  node->mail_timer.fire = nm_mail_late_due;
   node->attach_post.run = on_attach;
   atomic_init(&node->holders, 2); /* the owner and the loop */
   if (pthread_mutex_init(&node->ifaces_lock, NULL) != 0) {
@@ -239,8 +244,7 @@ int nm_node_open(nm_loop *loop, const nm_node_config *given, nm_node **out,
     status = make_engine(node, &config, fault);
   }
   if (status == NM_OK) {
-    nm_engine_credit(node->engine, or_default(config.credit, CREDIT_DEFAULT),
-                     nm_clock_now());
+    nm_engine_credit(node->engine, node->credit, nm_clock_now());
     if (node->store != NULL) {
       nm_save_load(node);
     }
@@ -267,6 +271,7 @@ void nm_node_begin_close(nm_node *node) {
   }
   atomic_store(&node->closing, true);
   (void)nm_node_resume(node, true); /* they came before the close */
+  nm_mail_shut(node);
   node->phase = NM_NODE_IS_SAVING;
   nm_engine_shutdown(node->engine, node->loop->now);
   if (node->store != NULL) {
@@ -309,6 +314,7 @@ static void hand_over(nm_node *node) {
   nm_timer_disarm(&loop->timers, &node->flush_limit);
   nm_timer_disarm(&loop->timers, &node->save_timer);
   nm_timer_disarm(&loop->timers, &node->publish_timer);
+  nm_timer_disarm(&loop->timers, &node->mail_timer);
   if (!node->without_timers) {
     nm_loop_unreserve_timers(loop, NODE_TIMERS);
   }

@@ -29,6 +29,7 @@ typedef struct nm_node_config {
   const char *storage;      /* directory, made if missing; [memory only] */
   uint32_t ring;            /* waiting events, a power of two [512] */
   uint32_t credit;          /* reliable events not yet read [1024] */
+  uint32_t mail_credit;     /* received messages not yet read [credit] */
   bool manual_credit;       /* what is read costs credit until
                                nm_node_credit */
   uint32_t commands_max;    /* commands without a reply yet [16384] */
@@ -82,6 +83,8 @@ typedef enum nm_node_event_kind {
   NM_NODE_TAP,     /* u.frame: a frame passed an interface; lossy */
   NM_NODE_TROUBLE, /* u.trouble; lossy */
   NM_NODE_PEER,    /* u.peer: an AUTO interface found or lost one; lossy */
+  NM_NODE_MAIL,    /* u.mail: a received message, how far an outgoing one or a
+                      fetch is */
   NM_NODE_CLOSED   /* the last one */
 } nm_node_event_kind;
 
@@ -138,16 +141,28 @@ typedef struct nm_peer_notice {
   char address[NM_ADDRESS_TEXT_MAX];
 } nm_peer_notice;
 
+/* RECEIVED, STATE, SYNC or DROPPED (lossy). A received message is proven when
+ * this is told, which takes a credit: without one it is neither. Mail has
+ * credit of its own, nm_node_config.mail_credit. Of letters and fetches
+ * only the newest state is told, and the final one always. */
+typedef struct nm_node_mail {
+  nm_mail mail;
+  bool holds_credit;
+  bool source_known; /* RECEIVED: source_key is the sender's */
+  uint8_t source_key[NM_PUBLIC_SIZE];
+} nm_node_mail;
+
 typedef struct nm_node_event {
   nm_node_event_kind kind;
-  uint64_t ticket; /* REPLY; EVENT: of the command that started the operation
-                      or link, else 0 */
+  uint64_t ticket; /* REPLY; EVENT, MAIL: of the command that started the
+                      operation, link, letter or fetch, else 0 */
   union {
     nm_reply reply;
     nm_event event;
     nm_node_frame frame;
     nm_trouble trouble;
     nm_peer_notice peer;
+    nm_node_mail mail;
   } u;
 } nm_node_event;
 
@@ -156,11 +171,13 @@ bool nm_node_next(nm_node *node, nm_node_event *event);
 /* Drops all blocks, those inside records too, and zeroes the event. */
 void nm_node_event_dispose(nm_node_event *event);
 
-/* Whether |event| took one of the engine's credits. */
+/* Whether |event| took one of the engine's credits, or of the mail's. */
 bool nm_node_event_holds_credit(const nm_node_event *event);
 /* With manual_credit: |count| events that were read are done with. Any
  * thread. */
 void nm_node_credit(nm_node *node, uint32_t count);
+/* The same for received messages. */
+void nm_node_mail_credit(nm_node *node, uint32_t count);
 
 /* Whether progress of quiet commands wakes the reader too [false]. Any thread.
  */

@@ -35,6 +35,14 @@ nm_work *nm_lanes_take(nm_lanes *lanes) {
 
 /* ---- workers ---- */
 
+void nm_work_run(nm_work *work, nm_cipher *cipher) {
+  if (work->mail != NULL) {
+    nm_mail_job_run(work->mail, cipher);
+  } else {
+    nm_job_run(work->job, cipher);
+  }
+}
+
 static int lock_init(pthread_mutex_t *lock, pthread_cond_t *more) {
   if (pthread_mutex_init(lock, NULL) != 0) {
     return NM_E(LIBRARY);
@@ -91,7 +99,7 @@ static void *work_on(void *user) {
     nm_work *work = take(pool);
     if (work != NULL) {
       pthread_mutex_unlock(&pool->lock);
-      nm_job_run(work->job, &worker->cipher);
+      nm_work_run(work, &worker->cipher);
       nm_loop_return(pool->loop, &work->done);
       pthread_mutex_lock(&pool->lock);
     } else if (pool->stop) {

@@ -6,6 +6,7 @@
 #define NM_IO_POOL_H
 
 #include "io/loop.h"
+#include "lxmf/mail_job.h"
 #include "stack/job.h"
 
 #include <pthread.h>
@@ -17,9 +18,12 @@ typedef struct nm_work {
   nm_post done; /* posted to the loop when it ran */
   struct nm_work *next;
   struct nm_node *node;
-  nm_job *job;
+  nm_job *job;       /* the engine's, or */
+  nm_mail_job *mail; /* the router's */
   nm_iface_id origin;
 } nm_work;
+
+void nm_work_run(nm_work *work, nm_cipher *cipher);
 
 /* Jobs in a fair order: first come first served within a lane, lanes by
  * turns. An origin has one lane, a lane may serve several origins. */

@@ -1,6 +1,7 @@
 /* Driving one engine: jobs, outputs, events, the deadline.
  */
 #include "io/internal.h"
+#include "io/mail.h"
 #include "io/port.h"
 
 #include <string.h>
@@ -35,13 +36,26 @@ static bool affordable(const nm_loop *loop, uint32_t cost_us) {
   return cost_us < INLINE_MAX_US && cost_us <= loop->inline_left_us;
 }
 
-static void run_inline(nm_node *node, nm_job *job) {
+static uint32_t cost_of(const nm_work *work) {
+  return work->mail != NULL ? nm_mail_job_cost_us(work->mail)
+                            : nm_job_cost_us(work->job);
+}
+
+static void give_back(nm_node *node, const nm_work *work, bool pooled) {
+  if (work->mail != NULL) {
+    nm_mail_job_done(node, work->mail, pooled);
+  } else {
+    nm_engine_job_done(node->engine, work->job, nm_loop_now(node->loop));
+  }
+}
+
+static void run_inline(nm_node *node, nm_work *work) {
   nm_loop *loop = node->loop;
-  uint32_t cost_us = nm_job_cost_us(job);
-  nm_job_run(job, &loop->cipher);
+  uint32_t cost_us = cost_of(work);
+  nm_work_run(work, &loop->cipher);
   loop->inline_left_us -=
       cost_us < loop->inline_left_us ? cost_us : loop->inline_left_us;
-  nm_engine_job_done(node->engine, job, nm_loop_now(loop));
+  give_back(node, work, false);
   atomic_fetch_add_explicit(&loop->jobs_inline, 1, memory_order_relaxed);
 }
 
@@ -52,10 +66,10 @@ static void finish_work(nm_node *node, nm_work *work, bool pooled) {
     nm_port_relieve(port);
   }
   if (pooled) {
-    nm_engine_job_done(node->engine, work->job, nm_loop_now(node->loop));
+    give_back(node, work, true);
     node->stats.late_results += node->phase != NM_NODE_IS_OPEN;
   } else {
-    run_inline(node, work->job);
+    run_inline(node, work);
   }
   nm_release(node->mem, work);
 }
@@ -69,16 +83,24 @@ static void on_work_done(nm_loop *loop, nm_post *post) {
   nm_node_wake(node);
 }
 
-static void wait_in_lane(nm_node *node, nm_job *job) {
+nm_work *nm_node_new_work(nm_node *node, nm_job *job, nm_mail_job *mail) {
   nm_work *work = nm_alloc_zero(node->mem, 1, sizeof(*work));
+  if (work != NULL) {
+    work->done.run = on_work_done;
+    work->node = node;
+    work->job = job;
+    work->mail = mail;
+  }
+  return work;
+}
+
+static void wait_in_lane(nm_node *node, nm_work *given) {
+  nm_work *work = nm_node_new_work(node, given->job, given->mail);
   if (work == NULL) {
-    run_inline(node, job);
+    run_inline(node, given);
     return;
   }
-  work->done.run = on_work_done;
-  work->node = node;
-  work->job = job;
-  work->origin = nm_job_origin(job);
+  work->origin = work->job != NULL ? nm_job_origin(work->job) : 0;
   nm_port *port = nm_port_find(node, work->origin);
   if (port != NULL) {
     port->jobs++;
@@ -88,6 +110,15 @@ static void wait_in_lane(nm_node *node, nm_job *job) {
   nm_lanes_put(&node->waiting, work);
 }
 
+void nm_node_take_job(nm_node *node, nm_job *job, nm_mail_job *mail) {
+  nm_work work = {.node = node, .job = job, .mail = mail};
+  if (node->waiting.count == 0 && affordable(node->loop, cost_of(&work))) {
+    run_inline(node, &work);
+  } else {
+    wait_in_lane(node, &work);
+  }
+}
+
 void nm_node_collect_jobs(nm_node *node) {
   nm_job *job;
   while ((job = nm_engine_job(node->engine)) != NULL) {
@@ -95,13 +126,11 @@ void nm_node_collect_jobs(nm_node *node) {
       nm_save_job(node, job);
     } else if (nm_job_kind_of(job) == NM_JOB_SINK_FINISH) {
       nm_finish_file(node, job);
-    } else if (node->waiting.count == 0 &&
-               affordable(node->loop, nm_job_cost_us(job))) {
-      run_inline(node, job);
     } else {
-      wait_in_lane(node, job);
+      nm_node_take_job(node, job, NULL);
     }
   }
+  nm_mail_turn(node);
 }
 
 /* Gives waiting jobs to this thread while the turn has time for them, then to
@@ -109,7 +138,7 @@ void nm_node_collect_jobs(nm_node *node) {
 static void dispatch_jobs(nm_node *node) {
   nm_work *work;
   while ((work = nm_lanes_take(&node->waiting)) != NULL) {
-    if (affordable(node->loop, nm_job_cost_us(work->job))) {
+    if (affordable(node->loop, cost_of(work))) {
       finish_work(node, work, false);
     } else if (nm_pool_submit(&node->loop->pool, &node->pool_client, work)) {
       node->work_out++;
@@ -210,6 +239,8 @@ static void arm_deadline(nm_node *node) {
     return;
   }
   uint64_t next = nm_engine_deadline(node->engine);
+  uint64_t mail = nm_mail_deadline(node);
+  next = mail < next ? mail : next;
   if (next == NM_TIMER_NEVER) {
     nm_timer_disarm(&node->loop->timers, &node->deadline);
   } else if (!nm_timer_armed(&node->deadline) ||
@@ -232,6 +263,7 @@ void nm_node_pump(nm_node *node) {
     moved = nm_node_resume(node, false) || moved;
     nm_node_publish(node); /* who reads an event finds it in the figures */
     (void)nm_node_deliver(node);
+    moved = nm_mail_moved(node) || moved;
   }
   if (node->save.running) {
     nm_save_step(node);

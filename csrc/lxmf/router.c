@@ -495,6 +495,7 @@ static void mail_of_letter(nm_router *router, nm_letter *letter,
   mail->method = letter->method;
   mail->representation = letter->representation;
   mail->state = letter->state;
+  mail->ended = letter->ended && !letter->worked;
   mail->progress = letter->progress;
   mail->stage = letter->stage;
   mail->attempts = letter->attempts;

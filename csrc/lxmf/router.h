@@ -111,6 +111,7 @@ typedef struct nm_mail {
   int16_t quality_pct;
   /* STATE and WORKED */
   nm_lxmf_state state;
+  bool ended;      /* STATE: the final one */
   double progress; /* 0 to 1, as in LXMF 2.5 */
   nm_stage stage;  /* of FAILED: where; NONE: all attempts were used up */
   uint32_t attempts;

@@ -29,6 +29,7 @@ static py_node *self_of(PyObject *self) {
 static const nm_py_column option_columns[] = {
     OPTION(ring, U32, 1 << 20),
     OPTION(credit, U32, UINT32_MAX),
+    OPTION(mail_credit, U32, UINT32_MAX),
     OPTION(commands_max, U32, UINT32_MAX),
     OPTION(save_interval_s, U32, UINT32_MAX),
     OPTION(manual_credit, BOOL, 0),
@@ -170,7 +171,8 @@ static PyObject *node_command(PyObject *self, PyObject *const *args,
     return NULL;
   }
   /* Listening reads files. */
-  PyThreadState *released = nm_py_gil_release(kind == NM_COMMAND_LISTEN);
+  PyThreadState *released = nm_py_gil_release(kind == NM_COMMAND_LISTEN ||
+                                              kind == NM_COMMAND_MAIL_OPEN);
   int status = nm_node_command(self_of(self)->node, &command);
   nm_py_gil_take(released);
   if (status != NM_OK) {
@@ -202,6 +204,15 @@ static PyObject *node_credit(PyObject *self, PyObject *arg) {
     return NULL;
   }
   nm_node_credit(self_of(self)->node, (uint32_t)count);
+  Py_RETURN_NONE;
+}
+
+static PyObject *node_mail_credit(PyObject *self, PyObject *arg) {
+  long long count;
+  if (nm_py_int(arg, "mail_credit", "count", 0, UINT32_MAX, &count) < 0) {
+    return NULL;
+  }
+  nm_node_mail_credit(self_of(self)->node, (uint32_t)count);
   Py_RETURN_NONE;
 }
 
@@ -237,6 +248,8 @@ static PyObject *body_of(nm_state *state, nm_node_event *event) {
     return nm_py_raw_reply_new(state, event);
   case NM_NODE_EVENT:
     return nm_py_raw_event_new(state, &event->u.event);
+  case NM_NODE_MAIL:
+    return nm_py_raw_mail_new(state, event);
   case NM_NODE_FRAME:
   case NM_NODE_TAP:
     body = frame_tuple(event);
@@ -373,8 +386,8 @@ PyDoc_STRVAR(
     "A node on a loop: an engine with its interfaces and storage. "
     "netmesh.Node is the facade\nthat programs use.\n\n"
     "config and limits are as in EngineCore; options is a dict with ring, "
-    "credit, commands_max,\nsave_interval_s and manual_credit. storage is a "
-    "path or None.\n\n"
+    "credit, mail_credit,\ncommands_max, save_interval_s and manual_credit. "
+    "storage is a path or None.\n\n"
     "Raises OSError when the storage cannot be used, StateError when another "
     "node has it open.\nCommands may be given by any thread; one thread at a "
     "time reads events.\n");
@@ -392,6 +405,9 @@ static PyMethodDef node_methods[] = {
     {"credit", node_credit, METH_O,
      "credit($self, count, /)\n--\n\n"
      "Room for more reliable events, when credit is given by hand."},
+    {"mail_credit", node_mail_credit, METH_O,
+     "mail_credit($self, count, /)\n--\n\n"
+     "Room for more received messages, when credit is given by hand."},
     {"next_events", node_next_events, METH_O,
      "next_events($self, max, /)\n--\n\n"
      "Up to max events as (kind, ticket, body)."},

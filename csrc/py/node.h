@@ -3,6 +3,8 @@
  * of a node, its descriptor, its events node_command.c  from keywords to
  * commands node_iface.c    interfaces: how to open one, what is readable of one
  *   node_reply.c    the class RawReply: answers to commands, tables as dicts
+ *   node_mail.c     what commands of mail are given and answer
+ *   raw_mail.c      the class RawMail: messages and how far they are
  */
 #ifndef NM_PY_NODE_H
 #define NM_PY_NODE_H
@@ -35,5 +37,15 @@ PyObject *nm_py_node_stats_dict(nm_state *state, const nm_node_stats *stats);
 /* A new RawReply with the content of |event|, which is a NM_NODE_REPLY and is
  * taken over in every case. NULL with an exception. */
 PyObject *nm_py_raw_reply_new(nm_state *state, nm_node_event *event);
+
+/* The same of a NM_NODE_MAIL: a new RawMail. */
+PyObject *nm_py_raw_mail_new(nm_state *state, nm_node_event *event);
+
+/* Fills the member of |command|'s union that a command of mail has from what
+ * "spec" is given. 0, or -1 with an exception. */
+int nm_py_mail_spec_read(nm_state *state, PyObject *given, nm_command *command);
+/* A new dict with all of |stats|, or NULL. */
+PyObject *nm_py_router_stats_dict(nm_state *state,
+                                  const nm_router_stats *stats);
 
 #endif

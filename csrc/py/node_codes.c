@@ -12,9 +12,16 @@ typedef struct row {
   { #name, prefix##name }
 
 static const row events[] = {
-    ROW(NM_NODE_, REPLY),  ROW(NM_NODE_, EVENT),   ROW(NM_NODE_, FRAME),
-    ROW(NM_NODE_, TAP),    ROW(NM_NODE_, TROUBLE), ROW(NM_NODE_, PEER),
-    ROW(NM_NODE_, CLOSED),
+    ROW(NM_NODE_, REPLY), ROW(NM_NODE_, EVENT),   ROW(NM_NODE_, FRAME),
+    ROW(NM_NODE_, TAP),   ROW(NM_NODE_, TROUBLE), ROW(NM_NODE_, PEER),
+    ROW(NM_NODE_, MAIL),  ROW(NM_NODE_, CLOSED),
+};
+
+static const row mails[] = {
+    ROW(NM_MAIL_, RECEIVED),
+    ROW(NM_MAIL_, STATE),
+    ROW(NM_MAIL_, SYNC),
+    ROW(NM_MAIL_, DROPPED),
 };
 
 static const row ports[] = {
@@ -30,6 +37,13 @@ static const row troubles[] = {
     ROW(NM_TROUBLE_, STORE_WRITE),
     ROW(NM_TROUBLE_, STORE_DAMAGED),
     ROW(NM_TROUBLE_, STORE_READ),
+};
+
+static const row drops[] = {
+    ROW(NM_MAIL_DROP_, DUPLICATE),     ROW(NM_MAIL_DROP_, MALFORMED),
+    ROW(NM_MAIL_DROP_, UNDECRYPTABLE), ROW(NM_MAIL_DROP_, BLACKHOLED),
+    ROW(NM_MAIL_DROP_, IGNORED),       ROW(NM_MAIL_DROP_, UNSTAMPED),
+    ROW(NM_MAIL_DROP_, CROWDED),
 };
 
 /* Adds |value| under |name| to |dict|, which goes when that fails; |dict| may
@@ -75,6 +89,8 @@ int nm_py_node_codes_add(PyObject *module, nm_state *state) {
   codes = with(codes, "commands", commands_dict());
   codes = with(codes, "media", media_dict());
   codes = with(codes, "events", ROWS(events));
+  codes = with(codes, "mail", ROWS(mails));
+  codes = with(codes, "drops", ROWS(drops));
   codes = with(codes, "ports", ROWS(ports));
   codes = with(codes, "troubles", ROWS(troubles));
   if (codes == NULL) {

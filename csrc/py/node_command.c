@@ -241,6 +241,11 @@ static int take_spec(nm_state *state, PyObject *given, nm_command *command) {
     return nm_py_iface_setup_read(state, given, "command", &command->u.iface);
   case NM_COMMAND_IFACE_CHANGE:
     return take_change(state, given, command);
+  case NM_COMMAND_MAIL_OPEN:
+  case NM_COMMAND_MAIL_DESCRIBE:
+  case NM_COMMAND_MAIL_SEND:
+  case NM_COMMAND_MAIL_SYNC:
+    return nm_py_mail_spec_read(state, given, command);
   default:
     PyErr_Format(PyExc_TypeError, "command() '%s' takes no 'spec'",
                  nm_command_name(command->kind));
@@ -263,6 +268,10 @@ static bool needs_spec(nm_command_kind kind) {
   case NM_COMMAND_TABLE_DROP:
   case NM_COMMAND_IFACE_ADD:
   case NM_COMMAND_IFACE_CHANGE:
+  case NM_COMMAND_MAIL_OPEN:
+  case NM_COMMAND_MAIL_DESCRIBE:
+  case NM_COMMAND_MAIL_SEND:
+  case NM_COMMAND_MAIL_SYNC:
     return true;
   default:
     return false;

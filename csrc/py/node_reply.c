@@ -101,6 +101,10 @@ static PyObject *stats_row(nm_state *state, const void *row) {
   return nm_py_node_stats_dict(state, row);
 }
 
+static PyObject *router_row(nm_state *state, const void *row) {
+  return nm_py_router_stats_dict(state, row);
+}
+
 /* How the records of a command become dicts, and their size. */
 static row_dict *row_of(nm_command_kind kind, size_t *size) {
   switch (kind) {
@@ -160,6 +164,9 @@ static row_dict *row_of(nm_command_kind kind, size_t *size) {
   case NM_COMMAND_STATS:
     *size = sizeof(nm_node_stats);
     return stats_row;
+  case NM_COMMAND_MAIL_STATS:
+    *size = sizeof(nm_router_stats);
+    return router_row;
   default:
     *size = 0;
     return NULL;

@@ -12,7 +12,8 @@
   X(SimCore)                                                                   \
   X(LoopCore)                                                                  \
   X(NodeCore)                                                                  \
-  X(RawReply)
+  X(RawReply)                                                                  \
+  X(RawMail)
 
 #define NM_PY_STACK_PARTS(X)                                                   \
   X(frozen)                                                                    \
@@ -24,6 +25,7 @@
   X(loop)                                                                      \
   X(node)                                                                      \
   X(node_codes)                                                                \
-  X(node_reply)
+  X(node_reply)                                                                \
+  X(raw_mail)
 
 #endif

@@ -29,7 +29,15 @@ TWINS: list[tuple[type, type]] = [
 
 # What cannot be the same, and what is there in its place.
 ELSEWHERE = {
-    "Node": {"on_closed", "on_event", "on_frame", "on_peer", "on_tap", "on_trouble"},  # the core's
+    "Node": {  # the core's
+        "on_closed",
+        "on_event",
+        "on_frame",
+        "on_mail",
+        "on_peer",
+        "on_tap",
+        "on_trouble",
+    },
     "Link": {"open_channel"},  # channel() waits
     "LocalDestination": {"links"},  # accept_link()
     "Transfer": {"get", "get_nowait", "closed", "lost"},  # of its progress

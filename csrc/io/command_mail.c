@@ -1,0 +1,135 @@
+/* Commands on mailboxes and letters.
+ */
+#include "io/mail.h"
+
+/* Those that need a router, which the first mailbox makes. */
+static nm_router *router_of(const nm_node *node) {
+  return node->mail == NULL ? NULL : node->mail->router;
+}
+
+static int run_open(nm_node *node, nm_ask *ask) {
+  nm_mailbox_spec spec = ask->c.u.mailbox;
+  nm_ask_settle_stored(node, ask);
+  if (ask->identity == NULL) {
+    return NM_E(NO_KEY);
+  }
+  int status = nm_mail_start(node);
+  if (status != NM_OK) {
+    return status;
+  }
+  spec.identity = ask->identity;
+  spec.display_name = nm_block_span(ask->c.data);
+  spec.last_emitted = ask->last_emitted;
+  spec.ratchet_file = nm_block_span(ask->ratchet_file);
+  return nm_router_open(node->mail->router, &spec, &ask->reply.destination,
+                        node->loop->now);
+}
+
+static int run_close(nm_node *node, nm_ask *ask) {
+  return nm_router_close(router_of(node), &ask->c.destination, node->loop->now);
+}
+
+static int run_describe(nm_node *node, nm_ask *ask) {
+  const nm_mailbox_spec *spec = &ask->c.u.mailbox;
+  return nm_router_describe(router_of(node), &ask->c.destination,
+                            nm_block_span(ask->c.data), spec->stamp_cost,
+                            spec->enforce_stamps);
+}
+
+static int run_pause(nm_node *node, nm_ask *ask) {
+  return nm_router_pause(router_of(node), &ask->c.destination, ask->c.on);
+}
+
+static int run_ignore(nm_node *node, nm_ask *ask) {
+  return nm_router_ignore(router_of(node), &ask->c.destination, ask->c.on);
+}
+
+static int run_cancel(nm_node *node, nm_ask *ask) {
+  return nm_router_cancel(router_of(node), ask->c.hash.b, node->loop->now);
+}
+
+static int run_set_node(nm_node *node, nm_ask *ask) {
+  if (ask->c.number < 0 || ask->c.number > NM_LXMF_STAMP_COST_MAX) {
+    return NM_E(RANGE);
+  }
+  return nm_router_set_node(router_of(node),
+                            ask->c.on ? &ask->c.destination : NULL,
+                            (uint32_t)ask->c.number, node->loop->now);
+}
+
+static int run_sync_cancel(nm_node *node, nm_ask *ask) {
+  return nm_router_sync_cancel(router_of(node), &ask->c.destination,
+                               node->loop->now);
+}
+
+static int run_ingest(nm_node *node, nm_ask *ask) {
+  if (ask->c.number != NM_LXMF_PAPER && ask->c.number != NM_LXMF_PROPAGATED) {
+    return NM_E(ARGUMENT);
+  }
+  return nm_router_ingest(router_of(node), nm_block_span(ask->c.data),
+                          (nm_lxmf_method)ask->c.number, node->loop->now);
+}
+
+static int run_ticket(nm_node *node, nm_ask *ask) {
+  double expires;
+  uint8_t ticket[NM_LXMF_TICKET_SIZE];
+  if (!nm_router_ticket_for(router_of(node), &ask->c.destination,
+                            node->loop->now, &expires, ticket)) {
+    return NM_E(MISSING);
+  }
+  ask->reply.number = (int64_t)(expires * 1e6);
+  ask->reply.data =
+      nm_block_copy(node->mem, nm_span_of(ticket, sizeof(ticket)));
+  nm_wipe(ticket, sizeof(ticket));
+  if (ask->reply.data == NULL) {
+    return NM_E(MEMORY);
+  }
+  nm_block_mark_secret(ask->reply.data);
+  return NM_OK;
+}
+
+static int run_stats(nm_node *node, nm_ask *ask) {
+  nm_rows rows;
+  nm_router_stats stats;
+  nm_router_stats_read(router_of(node), &stats);
+  nm_rows_init(&rows, node->mem, ask, sizeof(stats));
+  (void)nm_rows_add(&rows, &stats);
+  return nm_rows_finish(&rows);
+}
+
+static nm_command_run *const runs[NM_COMMAND_COUNT] = {
+    [NM_COMMAND_MAIL_CLOSE] = run_close,
+    [NM_COMMAND_MAIL_DESCRIBE] = run_describe,
+    [NM_COMMAND_MAIL_PAUSE] = run_pause,
+    [NM_COMMAND_MAIL_IGNORE] = run_ignore,
+    [NM_COMMAND_MAIL_CANCEL] = run_cancel,
+    [NM_COMMAND_MAIL_SET_NODE] = run_set_node,
+    [NM_COMMAND_MAIL_SYNC] = nm_mail_sync_start,
+    [NM_COMMAND_MAIL_SYNC_CANCEL] = run_sync_cancel,
+    [NM_COMMAND_MAIL_INGEST] = run_ingest,
+    [NM_COMMAND_MAIL_TICKET] = run_ticket,
+    [NM_COMMAND_MAIL_STATS] = run_stats,
+};
+
+/* Whatever was done, the router may have something to tell. */
+static int run_with_router(nm_node *node, nm_ask *ask) {
+  if (node->mail == NULL) {
+    return NM_E(STATE);
+  }
+  int status = runs[ask->c.kind](node, ask);
+  node->mail->moved = true;
+  return status;
+}
+
+/* A sender need not have a mailbox. */
+static int run_send(nm_node *node, nm_ask *ask) {
+  int status = nm_mail_start(node);
+  return status == NM_OK ? nm_mail_send(node, ask) : status;
+}
+
+nm_command_run *nm_command_mail(nm_command_kind kind) {
+  if (kind == NM_COMMAND_MAIL_OPEN || kind == NM_COMMAND_MAIL_SEND) {
+    return kind == NM_COMMAND_MAIL_OPEN ? run_open : run_send;
+  }
+  return runs[kind] != NULL ? run_with_router : NULL;
+}

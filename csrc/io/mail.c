@@ -1,0 +1,303 @@
+/* The router in a node: its life, its jobs, its clock, and what commands begin.
+ */
+#include "io/mail.h"
+
+#include <string.h>
+
+/* Letters of one node that are on their way; more than routers have. */
+#define LETTERS_MAX (1u << 20)
+
+nm_span nm_mail_name(void) {
+  static const char NAME[] = "lxmf.delivery";
+  return nm_span_of(NAME, sizeof(NAME) - 1);
+}
+
+/* ---- life ---- */
+
+static void forget_nothing(void *user, nm_table_link *entry) {
+  (void)user;
+  (void)entry;
+}
+
+static void free_entry(void *user, nm_table_link *link) {
+  nm_node *node = user;
+  nm_release(node->mem, link);
+}
+
+static int init_tables(nm_node *node, nm_mail_host *host) {
+  nm_table_config config = {
+      .capacity = LETTERS_MAX,
+      .key_size = NM_HASH_SIZE,
+      .key_offset = offsetof(nm_mail_entry, id),
+      .user = node,
+      .dispose = free_entry,
+  };
+  int status = nm_entropy_fill(&node->entropy_source, config.hash_key,
+                               sizeof(config.hash_key));
+  if (status == NM_OK) {
+    status = nm_table_init(&host->letters, node->mem, &config);
+  }
+  config.key_size = sizeof(uint64_t);
+  config.key_offset =
+      offsetof(nm_mail_entry, ticket) - offsetof(nm_mail_entry, by_ticket);
+  config.dispose = forget_nothing;
+  return status == NM_OK ? nm_table_init(&host->by_ticket, node->mem, &config)
+                         : status;
+}
+
+int nm_mail_start(nm_node *node) {
+  if (node->mail != NULL) {
+    return NM_OK;
+  }
+  nm_mail_host *host = nm_alloc_zero(node->mem, 1, sizeof(*host));
+  if (host == NULL) {
+    return NM_E(MEMORY);
+  }
+  int status = init_tables(node, host);
+  if (status == NM_OK) {
+    nm_router_config config = {.hold = true};
+    host->router = nm_router_new(node->mem, &node->entropy_source, node->engine,
+                                 &config, node->loop->now, &status);
+  }
+  host->credit = node->mail_credit;
+  host->credited = atomic_load(&node->mail_drained);
+  node->mail = host;
+  if (status != NM_OK) {
+    nm_mail_free(node);
+  }
+  return status;
+}
+
+void nm_mail_free(nm_node *node) {
+  nm_mail_host *host = node->mail;
+  if (host == NULL) {
+    return;
+  }
+  nm_mail_told_dispose(node);
+  nm_table_dispose(&host->by_ticket);
+  nm_table_dispose(&host->letters);
+  nm_router_free(host->router);
+  nm_release(node->mem, host);
+  node->mail = NULL;
+}
+
+/* ---- the engine's events ---- */
+
+bool nm_mail_input(nm_node *node, nm_event *event) {
+  nm_mail_host *host = node->mail;
+  bool holds = nm_event_holds_credit(event);
+  if (!nm_router_input(host->router, event, node->loop->now)) {
+    return false;
+  }
+  if (holds) {
+    nm_engine_credit(node->engine, 1, node->loop->now);
+  }
+  host->moved = true;
+  return true;
+}
+
+/* ---- jobs and time ---- */
+
+void nm_mail_job_done(nm_node *node, nm_mail_job *job, bool pooled) {
+  nm_mail_host *host = node->mail;
+  host->stamps_out -= pooled && job->kind == NM_MAIL_JOB_STAMP;
+  nm_router_job_done(host->router, job, nm_loop_now(node->loop));
+  host->moved = true;
+}
+
+static void run_here(nm_node *node, nm_mail_job *job) {
+  nm_mail_job_run(job, &node->loop->cipher);
+  nm_mail_job_done(node, job, false);
+}
+
+static nm_work *next_stamp(nm_mail_host *host) {
+  nm_work *work = host->stamps_first;
+  if (work != NULL) {
+    host->stamps_first = work->next;
+    host->stamps_last = work->next == NULL ? NULL : host->stamps_last;
+    work->next = NULL;
+  }
+  return work;
+}
+
+static void queue_stamp(nm_node *node, nm_mail_job *job) {
+  nm_mail_host *host = node->mail;
+  nm_work *work = nm_node_new_work(node, NULL, job);
+  if (work == NULL) {
+    run_here(node, job);
+    return;
+  }
+  if (host->stamps_last != NULL) {
+    host->stamps_last->next = work;
+  } else {
+    host->stamps_first = work;
+  }
+  host->stamps_last = work;
+}
+
+/* Searches wait for each other, so that they leave workers to the rest. */
+static void submit_stamps(nm_node *node) {
+  nm_mail_host *host = node->mail;
+  nm_pool *pool = &node->loop->pool;
+  uint32_t most = pool->worker_max > 1 ? pool->worker_max - 1 : 1;
+  nm_work *work;
+  while (host->stamps_out < most && (work = next_stamp(host)) != NULL) {
+    if (nm_pool_submit(pool, &node->pool_client, work)) {
+      node->work_out++;
+      host->stamps_out++;
+    } else {
+      nm_mail_job *job = work->mail; /* nobody else will */
+      nm_release(node->mem, work);
+      run_here(node, job);
+      return;
+    }
+  }
+}
+
+void nm_mail_turn(nm_node *node) {
+  nm_mail_host *host = node->mail;
+  nm_mail_job *job;
+  if (host == NULL || node->phase != NM_NODE_IS_OPEN) {
+    return;
+  }
+  if (nm_router_deadline(host->router) <= node->loop->now.mono_us) {
+    nm_router_tick(host->router, node->loop->now);
+    host->moved = true;
+  }
+  while ((job = nm_router_job(host->router)) != NULL) {
+    if (job->kind == NM_MAIL_JOB_STAMP) {
+      queue_stamp(node, job);
+    } else {
+      nm_node_take_job(node, NULL, job);
+    }
+  }
+  submit_stamps(node);
+}
+
+/* Letters end here: their router does not outlive the node. */
+void nm_mail_shut(nm_node *node) {
+  nm_mail_host *host = node->mail;
+  if (host == NULL) {
+    return;
+  }
+  for (nm_table_link *link = nm_table_next(&host->letters, NULL); link != NULL;
+       link = nm_table_next(&host->letters, link)) {
+    const nm_mail_entry *entry = (const nm_mail_entry *)(void *)link;
+    (void)nm_router_cancel(host->router, entry->id, node->loop->now);
+  }
+  for (nm_mail_entry *sync = host->syncs; sync != NULL;
+       sync = sync->next_sync) {
+    (void)nm_router_sync_cancel(host->router, &sync->news.mailbox,
+                                node->loop->now);
+  }
+  /* Searches that nobody waits for any more. */
+  nm_work *work;
+  while ((work = next_stamp(host)) != NULL) {
+    nm_router_job_done(host->router, work->mail, node->loop->now);
+    nm_release(node->mem, work);
+  }
+  host->moved = true;
+}
+
+bool nm_mail_moved(nm_node *node) {
+  bool moved = node->mail != NULL && node->mail->moved;
+  if (moved) {
+    node->mail->moved = false;
+  }
+  return moved;
+}
+
+uint64_t nm_mail_deadline(const nm_node *node) {
+  return node->mail == NULL || node->phase != NM_NODE_IS_OPEN
+             ? NM_TIMER_NEVER
+             : nm_router_deadline(node->mail->router);
+}
+
+/* ---- letters and fetches ---- */
+
+static nm_mail_entry *new_entry(nm_node *node, const nm_ask *ask) {
+  nm_mail_entry *entry = nm_alloc_zero(node->mem, 1, sizeof(*entry));
+  if (entry != NULL) {
+    entry->ticket = ask->c.ticket;
+    entry->quiet = ask->c.quiet;
+  }
+  return entry;
+}
+
+/* Where a cancel finds it. */
+static void make_findable(nm_mail_host *host, nm_mail_entry *entry) {
+  entry->findable =
+      nm_table_find(&host->by_ticket, &entry->ticket) == NULL &&
+      nm_table_insert(&host->by_ticket, &entry->by_ticket) == NM_OK;
+}
+
+static int begin_letter(nm_node *node, nm_ask *ask, nm_mail_entry *entry) {
+  nm_mail_host *host = node->mail;
+  nm_letter_spec spec = ask->c.u.letter;
+  spec.packed = nm_block_span(ask->c.data);
+  spec.sealed = nm_block_span(ask->c.extra);
+  int status = nm_router_send(host->router, &spec, entry->id, node->loop->now);
+  if (status != NM_OK) {
+    return status;
+  }
+  host->moved = true;
+  status = nm_table_insert(&host->letters, &entry->by_id);
+  if (status != NM_OK) {
+    /* Nobody would hear of it. */
+    (void)nm_router_cancel(host->router, entry->id, node->loop->now);
+    return status;
+  }
+  make_findable(host, entry);
+  memcpy(ask->reply.hash.b, entry->id, sizeof(entry->id));
+  return NM_OK;
+}
+
+int nm_mail_send(nm_node *node, nm_ask *ask) {
+  nm_mail_entry *entry = new_entry(node, ask);
+  int status = entry == NULL ? NM_E(MEMORY) : begin_letter(node, ask, entry);
+  if (status != NM_OK) {
+    nm_release(node->mem, entry);
+  }
+  return status;
+}
+
+int nm_mail_sync_start(nm_node *node, nm_ask *ask) {
+  nm_mail_host *host = node->mail;
+  const nm_mail_sync *spec = &ask->c.u.mail_sync;
+  nm_mail_entry *entry = new_entry(node, ask);
+  if (entry == NULL) {
+    return NM_E(MEMORY);
+  }
+  int status = nm_router_sync(host->router, &ask->c.destination,
+                              spec->has_node ? &spec->node : NULL, spec->most,
+                              spec->retain, node->loop->now);
+  if (status != NM_OK) {
+    nm_release(node->mem, entry);
+    return status;
+  }
+  host->moved = true;
+  entry->is_sync = true;
+  entry->news.mailbox = ask->c.destination;
+  entry->next_sync = host->syncs;
+  host->syncs = entry;
+  make_findable(host, entry);
+  return NM_OK;
+}
+
+void nm_mail_cancel_ticket(nm_node *node, uint64_t ticket) {
+  nm_mail_host *host = node->mail;
+  nm_table_link *link =
+      host == NULL ? NULL : nm_table_find(&host->by_ticket, &ticket);
+  if (link == NULL) {
+    return;
+  }
+  nm_mail_entry *entry = nm_mail_entry_of_ticket(link);
+  if (entry->is_sync) {
+    (void)nm_router_sync_cancel(host->router, &entry->news.mailbox,
+                                node->loop->now);
+  } else {
+    (void)nm_router_cancel(host->router, entry->id, node->loop->now);
+  }
+  host->moved = true;
+  nm_node_wake(node);
+}
