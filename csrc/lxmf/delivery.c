@@ -131,11 +131,16 @@ static void attempt(nm_letter *letter) {
   letter->attempts++;
   letter->awaiting_path = false;
   nm_letter_schedule(letter, false);
-  if (letter->attempts >= letter->attempts_max) {
+  nm_lxmf_standing standing = {.attempts = letter->attempts,
+                               .attempts_max = letter->attempts_max,
+                               .has_path =
+                                   nm_router_has_path(router, &lane->target)};
+  nm_lxmf_step step = nm_lxmf_link_step(&standing);
+  if (step == NM_LXMF_STEP_FAIL) {
     nm_letter_exhausted(letter);
     return;
   }
-  if (nm_router_has_path(router, &lane->target) && nm_lane_open(lane)) {
+  if (step == NM_LXMF_STEP_LINK && nm_lane_open(lane)) {
     letter->stage = NM_STAGE_LINK;
     nm_letter_set(letter, letter->state, 0.03);
     charge_others(letter);

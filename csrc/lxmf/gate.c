@@ -20,7 +20,7 @@ static uint64_t since_asked(const nm_lane *lane) {
 void nm_gate_ask(nm_lane *lane) {
   nm_lxmf_medium medium;
   nm_router_medium(lane->router, &medium);
-  if (lane->asked && since_asked(lane) < medium.repeat_window_us) {
+  if (lane->asked && !nm_lxmf_path_request_due(&medium, since_asked(lane))) {
     lane->router->stats.path_requests_spared++;
     return;
   }
@@ -30,7 +30,8 @@ void nm_gate_ask(nm_lane *lane) {
 bool nm_gate_pending(const nm_lane *lane) {
   nm_lxmf_medium medium;
   nm_router_medium(lane->router, &medium);
-  return lane->asked && since_asked(lane) < medium.path_wait_us;
+  return lane->asked &&
+         nm_lxmf_path_request_pending(&medium, since_asked(lane));
 }
 
 void nm_gate_rediscover(nm_lane *lane) {

@@ -5,10 +5,6 @@
 
 #include "wire/lxmf_message.h"
 
-/* The third attempt looks for another path when the packets were sent on one.
- */
-#define ATTEMPTS_BEFORE_REDISCOVERY 2
-
 /* Among those that wait, where a path that comes finds it. */
 static void wait_for_path(nm_letter *letter) {
   nm_lane_requeue(letter);
@@ -74,17 +70,27 @@ void nm_opportunistic_step(nm_letter *letter) {
   if (!nm_letter_due(letter)) {
     return;
   }
-  bool has_path = nm_router_has_path(router, &letter->recipient);
+  nm_lxmf_standing standing = {
+      .attempts = letter->attempts,
+      .attempts_max = letter->attempts_max,
+      .has_path = nm_router_has_path(router, &letter->recipient),
+      .sent_on_path = letter->sent_on_path};
   letter->awaiting_path = false;
-  if (letter->attempts > letter->attempts_max) {
+  switch (nm_lxmf_packet_step(&standing)) {
+  case NM_LXMF_STEP_FAIL:
     nm_letter_exhausted(letter);
-  } else if (letter->attempts >= 1 && !has_path) {
+    return;
+  case NM_LXMF_STEP_PATH:
     look_for_path(letter);
-  } else if (letter->attempts == ATTEMPTS_BEFORE_REDISCOVERY &&
-             letter->sent_on_path) {
+    return;
+  case NM_LXMF_STEP_REDISCOVER:
     rediscover(letter);
-  } else if (letter->in_flight || nm_lane_has_room(letter->lane)) {
-    send(letter, has_path);
+    return;
+  default:
+    break;
+  }
+  if (letter->in_flight || nm_lane_has_room(letter->lane)) {
+    send(letter, standing.has_path);
   } else {
     nm_lane_requeue(letter); /* it goes when there is room */
   }

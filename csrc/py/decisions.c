@@ -1,6 +1,6 @@
 /* Decision functions that take a number or a few (RNS 1, 7.3, 7.5, 8; RNS 2,
  * 1, 2.4, 4.2, 5). Those about announces and path requests are in
- * decide_paths.c.
+ * decide_paths.c, those about messages in decide_mail.c.
  */
 #include "wire/decisions.h"
 

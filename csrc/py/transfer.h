@@ -41,14 +41,18 @@
   X(workblock)                                                                 \
   X(decisions)                                                                 \
   X(decide_paths)                                                              \
+  X(decide_mail)                                                               \
   X(window_profile)
 
 #define NM_PY_TRANSFER_STRINGS(X)                                              \
   X(active)                                                                    \
   X(address_type)                                                              \
   X(advertisement)                                                             \
+  X(after_path_request)                                                        \
   X(announce_blob)                                                             \
   X(announce_hops)                                                             \
+  X(attempts)                                                                  \
+  X(attempts_max)                                                              \
   X(bitrate)                                                                   \
   X(cancel)                                                                    \
   X(channel_mdu)                                                               \
@@ -79,6 +83,7 @@
   X(implementation)                                                            \
   X(initiator)                                                                 \
   X(is_response)                                                               \
+  X(jitter)                                                                    \
   X(last_map_hash)                                                             \
   X(local)                                                                     \
   X(lxmf_data)                                                                 \
@@ -111,6 +116,7 @@
   X(sdu)                                                                       \
   X(segment)                                                                   \
   X(segments)                                                                  \
+  X(sent_on_path)                                                              \
   X(sequence)                                                                  \
   X(source)                                                                    \
   X(source_mode)                                                               \

@@ -12,6 +12,8 @@
 #define AIRTIME_US (SECOND_US / 2u)
 #define ATTEMPTS_MIN 3u
 #define RECEIPT_MARGIN_US (4u * SECOND_US)
+/* The third attempt looks for another path when the packets went out on one. */
+#define ATTEMPTS_BEFORE_REDISCOVERY 2u
 
 static uint64_t longer(uint64_t a, uint64_t b) {
   return a > b ? a : b;
@@ -36,6 +38,15 @@ void nm_lxmf_medium_of(uint64_t lowest, nm_lxmf_medium *medium) {
   medium->slow = lowest != 0 && lowest < NM_LXMF_SLOW_BITRATE;
   medium->repeat_window_us =
       medium->slow ? NM_LXMF_PATH_DEBOUNCE_US : medium->path_wait_us;
+}
+
+bool nm_lxmf_path_request_due(const nm_lxmf_medium *medium, uint64_t since_us) {
+  return since_us >= medium->repeat_window_us;
+}
+
+bool nm_lxmf_path_request_pending(const nm_lxmf_medium *medium,
+                                  uint64_t since_us) {
+  return since_us < medium->path_wait_us;
 }
 
 /* Fewer attempts on media where each takes long, rounded half to even. */
@@ -69,4 +80,25 @@ void nm_lxmf_schedule_attempt(const nm_lxmf_attempt *attempt,
   schedule->receipt_timeout_us =
       (longer(NM_LXMF_RETRY_WAIT_US, round_trip) + airtime) * left +
       RECEIPT_MARGIN_US;
+}
+
+nm_lxmf_step nm_lxmf_packet_step(const nm_lxmf_standing *standing) {
+  if (standing->attempts > standing->attempts_max) {
+    return NM_LXMF_STEP_FAIL;
+  }
+  if (standing->attempts >= 1 && !standing->has_path) {
+    return NM_LXMF_STEP_PATH;
+  }
+  if (standing->attempts == ATTEMPTS_BEFORE_REDISCOVERY &&
+      standing->sent_on_path) {
+    return NM_LXMF_STEP_REDISCOVER;
+  }
+  return NM_LXMF_STEP_SEND;
+}
+
+nm_lxmf_step nm_lxmf_link_step(const nm_lxmf_standing *standing) {
+  if (standing->attempts >= standing->attempts_max) {
+    return NM_LXMF_STEP_FAIL;
+  }
+  return standing->has_path ? NM_LXMF_STEP_LINK : NM_LXMF_STEP_PATH;
 }

@@ -54,6 +54,15 @@ from netmesh.constants import (
     TRAFFIC_TIMEOUT_FACTOR,
 )
 from netmesh.pure._discovery import descope, discovery_token, interface_hash, multicast_group
+from netmesh.pure._mail import (
+    mail_link_step,
+    mail_packet_step,
+    mail_path_request,
+    mail_path_wait,
+    mail_round_trip,
+    mail_schedule,
+    mail_slow_path,
+)
 from netmesh.pure._paths import (
     announce_accepted,
     announce_cap_delay,
@@ -86,6 +95,13 @@ __all__ = [
     "keepalive_interval",
     "link_mdu",
     "link_receipt_timeout",
+    "mail_link_step",
+    "mail_packet_step",
+    "mail_path_request",
+    "mail_path_wait",
+    "mail_round_trip",
+    "mail_schedule",
+    "mail_slow_path",
     "medium_path_timeout",
     "mtu_for_bitrate",
     "multicast_group",

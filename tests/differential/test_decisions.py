@@ -104,6 +104,30 @@ def test_what_is_no_window_is_refused_alike(window: Any) -> None:
     same(lambda impl: impl.channel_window_delivered(window, 0.1))
 
 
+RATES = st.none() | st.integers(0, 3000) | st.integers(-1, 2**63) | REALS
+
+
+@given(RATES, MAYBE)
+def test_waits_of_messages_agree(bitrate: Any, since: Any) -> None:
+    for name in ("mail_round_trip", "mail_slow_path", "mail_path_wait"):
+        same(lambda impl, n=name: getattr(impl, n)(bitrate))
+    same(lambda impl: impl.mail_path_request(since, bitrate))
+
+
+@given(RATES, COUNTS, st.booleans(), st.floats(0, 1) | REALS)
+def test_schedules_of_messages_agree(bitrate: Any, attempts: int, after: bool, jitter: Any) -> None:
+    same(lambda impl: impl.mail_schedule(bitrate, attempts))
+    same(
+        lambda impl: impl.mail_schedule(bitrate, attempts, after_path_request=after, jitter=jitter)
+    )
+
+
+@given(COUNTS | st.integers(0, 7), COUNTS | st.integers(0, 7), st.booleans(), st.booleans())
+def test_steps_of_messages_agree(made: int, most: int, has_path: bool, on_path: bool) -> None:
+    same(lambda impl: impl.mail_packet_step(made, most, has_path=has_path, sent_on_path=on_path))
+    same(lambda impl: impl.mail_link_step(made, most, has_path=has_path))
+
+
 @given(COUNTS, REALS, REALS)
 def test_announce_caps_agree(size: int, bitrate: Any, cap: Any) -> None:
     same(lambda impl: impl.announce_cap_delay(size, bitrate))

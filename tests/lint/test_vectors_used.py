@@ -23,16 +23,12 @@ FILES = ("reticulum-core", "reticulum-links", "lxmf")
 LATER: dict[str, dict[str, tuple[str, ...]]] = {
     "router": {
         "lxmf": (
-            "attempt_schedule",
             "container_file",
             "control",
             "delivery_events",
-            "medium_timing",
             "message_store_file",
             "offer",
             "offer_admission",
-            "outbound_timeline",
-            "path_request_repeat",
             "peer_record",
             "peer_record_reload",
             "peer_sync_no_path",
