@@ -324,6 +324,8 @@ class DropReason(IntEnum):
     TUNNEL_SIGNATURE = 73
     RESOURCE_SEGMENT = 74
     RESOURCE_MEMORY = 75
+    ANNOUNCES_FULL = 76
+    ANNOUNCES_SHARE = 77
 
     @property
     def text(self) -> str:
@@ -1071,7 +1073,11 @@ class Limits:
     jobs: int = 0
     """Outstanding work: dropped, JOBS_FULL."""
     jobs_per_iface: int = 0
-    """Outstanding work per interface: dropped, JOBS_SHARE."""
+    """Outstanding work per interface, without announces: dropped, JOBS_SHARE."""
+    announce_jobs: int = 0
+    """Announces that wait for their check, at most half of `jobs`: dropped, ANNOUNCES_FULL."""
+    announce_jobs_per_iface: int = 0
+    """Those of one interface: dropped, ANNOUNCES_SHARE."""
     recorder: int = 0
     """Lines of the flight recorder: the oldest goes."""
     resource_in_max: int = 0

@@ -7,6 +7,9 @@
 
 /* Reads of one connection in one turn; then others have theirs. */
 #define READS_PER_TURN 4
+/* Frames with access codes of one connection in one turn: each costs this
+ * thread a signature, right or wrong. */
+#define CODES_PER_TURN 32
 /* How often that is looked at while frames of one read are taken. */
 #define JOBS_CHECK 32
 
@@ -222,7 +225,8 @@ static void add_frame(nm_conn *conn, batch *b, const nm_reader *in,
   }
 }
 
-/* Takes frames until |in| is used up or the port has too many jobs. */
+/* Takes frames until |in| is used up, the port has too many jobs, or the turn
+ * has none for it any more. */
 static void take_frames(nm_conn *conn, nm_reader *in) {
   nm_port *port = conn->port;
   batch b = {.count = 0};
@@ -232,6 +236,8 @@ static void take_frames(nm_conn *conn, nm_reader *in) {
   }
   nm_span frame;
   uint32_t count = 0;
+  bool codes = port->setup->spec.ifac_set;
+  conn->sated = false;
   while (next_frame(conn, in, &frame)) {
     conn->fed = true;
     add_frame(conn, &b, in, frame);
@@ -240,6 +246,10 @@ static void take_frames(nm_conn *conn, nm_reader *in) {
       nm_node_collect_jobs(port->node);
       if (port->jobs >= NM_PORT_JOBS_HIGH) {
         conn->starved = true;
+        break;
+      }
+      if (codes && count >= CODES_PER_TURN) {
+        conn->sated = true;
         break;
       }
     }
@@ -298,9 +308,15 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf) {
   nm_node_grant(port->node);
   nm_reader in = nm_reader_of(nm_span_of(buf->base, (size_t)got));
   take_frames(conn, &in);
-  if (conn->starved) {
+  if (conn->starved || conn->sated) {
     stop_reading(conn);
     stash_rest(conn, &in);
+  }
+  if (conn->starved) {
+    return;
+  }
+  if (conn->sated) {
+    be_hungry(conn);
   } else if (!may_read_on(conn)) {
     stop_reading(conn);
     be_hungry(conn);
@@ -327,6 +343,10 @@ static void feed(nm_conn *conn) {
   take_frames(conn, &in);
   conn->stash_at += in.pos;
   if (conn->closing || conn->starved) {
+    return;
+  }
+  if (conn->sated) {
+    be_hungry(conn);
     return;
   }
   conn->stash_at = 0;

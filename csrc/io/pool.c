@@ -6,31 +6,47 @@
 
 /* ---- lanes ---- */
 
+bool nm_lanes_is_announce(const nm_work *work) {
+  return nm_job_kind_of(work->job) == NM_JOB_VERIFY_ANNOUNCE;
+}
+
 void nm_lanes_put(nm_lanes *lanes, nm_work *work) {
+  nm_lane_group *group =
+      nm_lanes_is_announce(work) ? &lanes->announces : &lanes->others;
   uint32_t lane = work->origin % NM_LANES;
   work->next = NULL;
-  if (lanes->first[lane] == NULL) {
-    lanes->first[lane] = work;
+  if (group->first[lane] == NULL) {
+    group->first[lane] = work;
   } else {
-    lanes->last[lane]->next = work;
+    group->last[lane]->next = work;
   }
-  lanes->last[lane] = work;
+  group->last[lane] = work;
+  group->count++;
   lanes->count++;
+}
+
+/* Of a group that is not empty. */
+static nm_work *take_from(nm_lane_group *group) {
+  while (group->first[group->turn] == NULL) {
+    group->turn = (group->turn + 1) % NM_LANES;
+  }
+  nm_work *work = group->first[group->turn];
+  group->first[group->turn] = work->next;
+  group->turn = (group->turn + 1) % NM_LANES;
+  group->count--;
+  work->next = NULL;
+  return work;
 }
 
 nm_work *nm_lanes_take(nm_lanes *lanes) {
   if (lanes->count == 0) {
     return NULL;
   }
-  while (lanes->first[lanes->turn] == NULL) {
-    lanes->turn = (lanes->turn + 1) % NM_LANES;
-  }
-  nm_work *work = lanes->first[lanes->turn];
-  lanes->first[lanes->turn] = work->next;
-  lanes->turn = (lanes->turn + 1) % NM_LANES;
   lanes->count--;
-  work->next = NULL;
-  return work;
+  bool announce = lanes->others.count == 0 ||
+                  (lanes->announces.count > 0 && lanes->run >= NM_LANES_RUN);
+  lanes->run = announce || lanes->announces.count == 0 ? 0 : lanes->run + 1;
+  return take_from(announce ? &lanes->announces : &lanes->others);
 }
 
 /* ---- workers ---- */
@@ -135,7 +151,10 @@ static void recruit(nm_pool *pool) {
 
 bool nm_pool_submit(nm_pool *pool, nm_pool_client *client, nm_work *work) {
   pthread_mutex_lock(&pool->lock);
-  bool taken = pool->waiting < pool->waiting_max;
+  bool announce = nm_lanes_is_announce(work);
+  /* Announces leave room for others, which overtake them in there. */
+  bool taken = pool->waiting <
+               (announce ? (pool->waiting_max + 1) / 2 : pool->waiting_max);
   if (taken) {
     recruit(pool);
     taken = pool->worker_count > 0;

@@ -28,13 +28,24 @@ void nm_work_run(nm_work *work, nm_cipher *cipher);
 /* Jobs in a fair order: first come first served within a lane, lanes by
  * turns. An origin has one lane, a lane may serve several origins. */
 #define NM_LANES 16
-typedef struct nm_lanes {
+typedef struct nm_lane_group {
   nm_work *first[NM_LANES];
   nm_work *last[NM_LANES];
   uint32_t count;
   uint32_t turn;
+} nm_lane_group;
+
+/* Two classes (RNS 1, 8.5.2): checks of announces wait for all other work, but
+ * for one of them after NM_LANES_RUN others. */
+#define NM_LANES_RUN 4
+typedef struct nm_lanes {
+  nm_lane_group others;
+  nm_lane_group announces;
+  uint32_t count;
+  uint32_t run; /* others in a row while an announce waited */
 } nm_lanes;
 
+bool nm_lanes_is_announce(const nm_work *work);
 void nm_lanes_put(nm_lanes *lanes, nm_work *work);
 /* The next one, or NULL. */
 nm_work *nm_lanes_take(nm_lanes *lanes);

@@ -44,6 +44,7 @@ struct nm_conn {
   bool is_dirty;
   bool is_hungry;
   bool starved; /* waits for jobs of its port to finish */
+  bool sated;   /* has had its share of this turn; waits for the next one */
   bool reading;
   bool writing; /* a uv_write is under way */
   bool closing;

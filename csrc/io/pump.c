@@ -146,7 +146,9 @@ static void dispatch_jobs(nm_node *node) {
       finish_work(node, work, false); /* nobody else will */
     } else {
       nm_lanes_put(&node->waiting, work);
-      break;
+      if (!nm_lanes_is_announce(work) || node->waiting.others.count == 0) {
+        break;
+      }
     }
   }
 }

@@ -266,6 +266,8 @@ static const nm_py_column limit_columns[] = {
     LIMIT(lossy_events, U32),
     LIMIT(jobs, U32),
     LIMIT(jobs_per_iface, U32),
+    LIMIT(announce_jobs, U32),
+    LIMIT(announce_jobs_per_iface, U32),
     LIMIT(recorder, U32),
     LIMIT(resource_in_max, SIZE),
     LIMIT(resource_memory, SIZE),

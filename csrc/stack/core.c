@@ -105,17 +105,30 @@ nm_event_node *nm_engine_reserve_event(nm_engine *engine, nm_drop *drop) {
 
 /* ---- jobs ---- */
 
+/* Whether the class of a new job has room (RNS 1, 8.5.2). */
+static nm_drop room_for_job(const nm_engine *engine, nm_job_kind kind,
+                            const nm_input *input) {
+  const nm_jobs *jobs = &engine->jobs;
+  const nm_limits *limits = &engine->limits;
+  if (kind == NM_JOB_VERIFY_ANNOUNCE) {
+    bool share = input != NULL &&
+                 input->iface->announces >= limits->announce_jobs_per_iface;
+    return engine->announces >= limits->announce_jobs ? NM_DROP_ANNOUNCES_FULL
+           : share                                    ? NM_DROP_ANNOUNCES_SHARE
+                                                      : NM_DROP_NONE;
+  }
+  bool share = input != NULL && input->iface->jobs >= limits->jobs_per_iface;
+  return jobs->outstanding >= jobs->max ? NM_DROP_JOBS_FULL
+         : share                        ? NM_DROP_JOBS_SHARE
+                                        : NM_DROP_NONE;
+}
+
 nm_job *nm_engine_new_job(nm_engine *engine, nm_job_kind kind, nm_input *input,
                           nm_drop *drop) {
-  const nm_jobs *jobs = &engine->jobs;
-  bool full = jobs->outstanding >= jobs->max;
-  bool share =
-      input != NULL && input->iface->jobs >= engine->limits.jobs_per_iface;
-  nm_job *job = full || share ? NULL : nm_job_new(&engine->jobs, kind);
+  *drop = room_for_job(engine, kind, input);
+  nm_job *job = *drop == NM_DROP_NONE ? nm_job_new(&engine->jobs, kind) : NULL;
   if (job == NULL) {
-    *drop = full    ? NM_DROP_JOBS_FULL
-            : share ? NM_DROP_JOBS_SHARE
-                    : NM_DROP_NO_MEMORY;
+    *drop = *drop == NM_DROP_NONE ? NM_DROP_NO_MEMORY : *drop;
     engine->stats.jobs_dropped++;
     return NULL;
   }
@@ -129,11 +142,19 @@ nm_job *nm_engine_new_job(nm_engine *engine, nm_job_kind kind, nm_input *input,
   return job;
 }
 
-void nm_engine_submit(nm_engine *engine, nm_job *job) {
+void nm_engine_count_job(nm_engine *engine, const nm_job *job, int more) {
   nm_iface *iface = nm_iface_find(engine, job->origin);
-  if (iface != NULL) {
-    iface->jobs++;
+  bool announce = job->kind == NM_JOB_VERIFY_ANNOUNCE;
+  if (announce) {
+    engine->announces += (uint32_t)more;
   }
+  if (iface != NULL) {
+    *(announce ? &iface->announces : &iface->jobs) += (uint32_t)more;
+  }
+}
+
+void nm_engine_submit(nm_engine *engine, nm_job *job) {
+  nm_engine_count_job(engine, job, 1);
   engine->stats.jobs_emitted++;
   nm_flight_add(engine, NM_RECORD_JOB, job->origin, (uint8_t)job->kind);
   nm_jobs_push(&engine->jobs, job);
@@ -218,7 +239,8 @@ static bool is_violation(nm_drop reason) {
 /* Dropped for want of room, not for what it is: its repetition is welcome. */
 static bool is_pressure(nm_drop reason) {
   return reason == NM_DROP_NO_CREDIT || reason == NM_DROP_JOBS_FULL ||
-         reason == NM_DROP_JOBS_SHARE || reason == NM_DROP_NO_MEMORY;
+         reason == NM_DROP_JOBS_SHARE || reason == NM_DROP_NO_MEMORY ||
+         reason == NM_DROP_ANNOUNCES_FULL || reason == NM_DROP_ANNOUNCES_SHARE;
 }
 
 void nm_engine_settle(nm_engine *engine, nm_iface_id iface, nm_input_seq seq,

@@ -30,6 +30,8 @@ static const nm_limits default_limits = {
     .lossy_events = 4096,
     .jobs = 4096,
     .jobs_per_iface = 256,
+    .announce_jobs = 1024,
+    .announce_jobs_per_iface = 128,
     .recorder = 4096,
     .resource_in_max = 64u << 20,
     .resource_memory = 256u << 20,
@@ -73,10 +75,15 @@ void nm_limits_resolve(nm_limits *limits) {
   DEFAULT(lossy_events)
   DEFAULT(jobs)
   DEFAULT(jobs_per_iface)
+  DEFAULT(announce_jobs)
+  DEFAULT(announce_jobs_per_iface)
   DEFAULT(recorder)
   DEFAULT(resource_in_max)
   DEFAULT(resource_memory)
 #undef DEFAULT
+  uint32_t most = limits->jobs > 1 ? limits->jobs / 2 : 1;
+  limits->announce_jobs =
+      limits->announce_jobs < most ? limits->announce_jobs : most;
 }
 
 static void cancel(nm_engine *engine, nm_op *op);
@@ -214,10 +221,7 @@ nm_job *nm_engine_job(nm_engine *engine) {
 void nm_engine_job_done(nm_engine *engine, nm_job *job, nm_now now) {
   engine->now = now;
   nm_jobs_return(&engine->jobs, job);
-  nm_iface *iface = nm_iface_find(engine, job->origin);
-  if (iface != NULL) {
-    iface->jobs--;
-  }
+  nm_engine_count_job(engine, job, -1);
   job->done(engine, job);
   nm_engine_scrap_job(engine, job);
 }

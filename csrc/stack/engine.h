@@ -53,10 +53,15 @@ typedef struct nm_limits {
   uint32_t lossy_events;    /* [4096]: oldest of its kind goes */
   uint32_t jobs;            /* outstanding [4096]: dropped, JOBS_FULL */
   uint32_t jobs_per_iface;  /* [256]: dropped, JOBS_SHARE */
-  uint32_t recorder;        /* flight recorder entries [4096] */
-  size_t resource_in_max;   /* content bytes accepted by default [64 MiB] */
-  size_t resource_memory;   /* that incoming resources of all links hold [256
-                               MiB]: refused, RESOURCE_MEMORY */
+  /* Announces whose check is outstanding have shares of their own, so that no
+   * flood of them takes those of data and links: */
+  uint32_t announce_jobs;           /* [2048], at most half of `jobs`: dropped,
+                                       ANNOUNCES_FULL */
+  uint32_t announce_jobs_per_iface; /* [128]: dropped, ANNOUNCES_SHARE */
+  uint32_t recorder;                /* flight recorder entries [4096] */
+  size_t resource_in_max; /* content bytes accepted by default [64 MiB] */
+  size_t resource_memory; /* that incoming resources of all links hold [256
+                             MiB]: refused, RESOURCE_MEMORY */
 } nm_limits;
 
 /* Puts the defaults in the place of zeros. */

@@ -47,7 +47,8 @@ typedef struct nm_iface {
   uint8_t hash[NM_HASH_SIZE]; /* H(name) */
   nm_iface_tally tally;
   nm_iface_drops drops;
-  uint32_t jobs; /* outstanding ones caused by its traffic */
+  uint32_t jobs;      /* outstanding ones caused by its traffic */
+  uint32_t announces; /* those that check announces, not among `jobs` */
   int64_t added_unix_us;
   uint64_t added_us;
   /* What a transport node keeps for it; NULL until it is needed. */
@@ -87,6 +88,7 @@ struct nm_engine {
   nm_eventq events;
   nm_ops ops;
   nm_jobs jobs;
+  uint32_t announces; /* outstanding jobs that check one */
   nm_flight flight;
   nm_table ifaces;
   nm_iface *near[NM_IFACES_NEAR]; /* by the low bits of the id, of the table */
@@ -206,10 +208,13 @@ void nm_engine_settle(nm_engine *engine, nm_iface_id iface, nm_input_seq seq,
                       const nm_packet_hash *hash, nm_drop reason);
 
 /* A job for work caused by |input| (or own work: NULL), or NULL with |drop|
- * set: JOBS_FULL, JOBS_SHARE, NO_MEMORY. Queue it with nm_engine_submit. */
+ * set: JOBS_FULL, JOBS_SHARE, those of announces, NO_MEMORY. Queue it with
+ * nm_engine_submit. */
 nm_job *nm_engine_new_job(nm_engine *engine, nm_job_kind kind, nm_input *input,
                           nm_drop *drop);
 void nm_engine_submit(nm_engine *engine, nm_job *job);
+/* Adds |more|, 1 or -1, to what is outstanding of the job's class. */
+void nm_engine_count_job(nm_engine *engine, const nm_job *job, int more);
 /* Gives up a job that was not submitted. */
 void nm_engine_scrap_job(nm_engine *engine, nm_job *job);
 

@@ -159,7 +159,9 @@ typedef enum nm_stage {
   X(TUNNEL_MALFORMED, "tunnel synthesis is malformed")                         \
   X(TUNNEL_SIGNATURE, "tunnel synthesis has a wrong signature")                \
   X(RESOURCE_SEGMENT, "resource segment does not continue its resource")       \
-  X(RESOURCE_MEMORY, "incoming resources hold too much memory")
+  X(RESOURCE_MEMORY, "incoming resources hold too much memory")                \
+  X(ANNOUNCES_FULL, "too many announces wait for their check")                 \
+  X(ANNOUNCES_SHARE, "this interface has too many announces waiting")
 
 typedef enum nm_drop {
   NM_DROP_NONE = 0,

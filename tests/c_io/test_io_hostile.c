@@ -299,6 +299,8 @@ NM_TEST(links_open_beside_a_flood_of_announces_with_bad_signatures) {
     NM_CHECK(io_now_us() < until);
   } while (stats.engine.inputs < ANNOUNCES);
   NM_CHECK_INT(stats.engine.drops[NM_DROP_JOBS_FULL], 0);
+  NM_CHECK_INT(stats.engine.drops[NM_DROP_ANNOUNCES_FULL], 0);
+  NM_CHECK_INT(stats.engine.drops[NM_DROP_ANNOUNCES_SHARE], 0);
   close(fd);
   end(&p);
 }

@@ -745,6 +745,8 @@ NM_TEST(a_flood_of_announces_is_verified_without_loss_while_others_work) {
            stats.engine.jobs_outstanding > 0);
   NM_CHECK_INT(stats.engine.drops[NM_DROP_JOBS_SHARE], 0);
   NM_CHECK_INT(stats.engine.drops[NM_DROP_JOBS_FULL], 0);
+  NM_CHECK_INT(stats.engine.drops[NM_DROP_ANNOUNCES_FULL], 0);
+  NM_CHECK_INT(stats.engine.drops[NM_DROP_ANNOUNCES_SHARE], 0);
   close(fd);
   io_close(&good);
   end_lone(&l);

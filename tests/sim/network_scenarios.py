@@ -13,6 +13,7 @@ from typing import Any
 
 from netmesh.announce import Announce
 from netmesh.constants import InterfaceMode
+from netmesh.events import LinkActive
 from netmesh.identity import Identity
 from netmesh.records import DropReason, Limits
 from netmesh.sim import (
@@ -518,3 +519,48 @@ def bursts(sim: Simulation, *, announces: int = 40) -> dict[str, float]:
     network.announce("feed")
     sim.expect(network.converge(timeout_s=5.0, among=["hub"]), "the burst never ended")
     return {"held": held, "stated_s": stated, "took_s": took}
+
+
+@scenario
+def inbound(sim: Simulation, *, announces: int = 1_500, per_s: float = 1_000.0) -> dict[str, float]:
+    """A flood that costs a busy hub more than it has: links and data over the same line go on."""
+    random = sim.random
+    delay = random.uniform(3_000.0, 10_000.0)  # a check takes a fifth of a second and more
+    limits = Limits(announce_jobs=256, announce_jobs_per_iface=128, jobs_per_iface=16)
+    network = Network(
+        sim, bridge(1_000_000, ingress_control=False), transport=["hub"], limits=limits
+    )
+    feed = network.nodes["feed"]
+    hub = sim.node("busy", transport=True, limits=limits, job_delay=delay)
+    hub.connect(network.media["wire"], ingress_control=False)
+    inbox = hub.listen(sim.identity("busy"), "network.busy", prove="all")
+    hub.announce(inbox)
+    sim.run(until=lambda: inbox in {each.destination for each in feed.paths()}, timeout_s=60)
+    network.announce("radio")
+    sim.expect(network.converge(timeout_s=60, among=["feed"]), "no path before the flood")
+    wire = feed.interface_on(network.media["wire"])
+    waiting = list(reversed(flood(announces)))
+
+    def blow() -> None:
+        for _ in range(10):
+            if waiting:
+                feed.inject(waiting.pop(), interface=wire)
+        if waiting:
+            sim.after(10 / per_s, blow)
+
+    sim.after(0, blow)
+    sim.run(0.5 * announces / per_s)
+    sim.expect(bool(waiting), "the flood is over already")
+    link = feed.open_link(inbox)
+    check_delivered(sim, network.send([("feed", "radio")]))
+    sim.run(until=lambda: isinstance(feed.state_of(link), LinkActive), timeout_s=30)
+    sim.expect(isinstance(feed.state_of(link), LinkActive), "the link never came up")
+    sim.run(until=lambda: not waiting, timeout_s=60)
+    sim.run(30)
+    drops = hub.stats().drops
+    refused = drops.get(DropReason.ANNOUNCES_SHARE, 0) + drops.get(DropReason.ANNOUNCES_FULL, 0)
+    sim.expect(refused > 0, "the flood was none")
+    sim.expect(DropReason.JOBS_SHARE not in drops, "announces took the share of the others")
+    known = hub.stats().known
+    sim.expect(known + refused >= announces, "announces vanished without a reason")
+    return {"refused": refused, "known": known}

@@ -45,6 +45,7 @@ SEEDS = {
     "searches": 30,
     "storm": 10,
     "bursts": 10,
+    "inbound": 5,
 }
 BLOCK = 250
 """Seeds of one test, so that several processes share a long sweep."""
