@@ -34,6 +34,12 @@ static nm_table_link **bucket_of(const nm_table *table, uint64_t hash) {
   return &table->buckets[hash & (table->bucket_count - 1)];
 }
 
+bool nm_table_keep(void *user, nm_table_link *entry) {
+  (void)user;
+  (void)entry;
+  return false;
+}
+
 int nm_table_init(nm_table *table, const nm_mem *mem,
                   const nm_table_config *config) {
   memset(table, 0, sizeof(*table));

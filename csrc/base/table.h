@@ -26,7 +26,8 @@ typedef struct nm_table_config {
   size_t key_offset; /* from the entry's nm_table_link */
   uint8_t hash_key[16];
   void *user;
-  /* Called before an entry is evicted; false keeps it. NULL: always true. */
+  /* Called before an entry is evicted; false keeps it. NULL: always true;
+   * nm_table_keep: always false. */
   bool (*may_evict)(void *user, nm_table_link *entry);
   /* Takes back an entry that was evicted or cleared; releases its memory. */
   void (*dispose)(void *user, nm_table_link *entry);
@@ -49,6 +50,8 @@ typedef struct nm_table {
 /* 0 or NM_E(MEMORY). */
 int nm_table_init(nm_table *table, const nm_mem *mem,
                   const nm_table_config *config);
+/* A may_evict for tables whose entries go only when they are removed. */
+bool nm_table_keep(void *user, nm_table_link *entry);
 /* Disposes of every entry; harmless on a zeroed table. */
 void nm_table_dispose(nm_table *table);
 /* The entry with |key| (config.key_size bytes) or NULL; the order of use is

@@ -5,12 +5,6 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-static bool keep_peer(void *user, nm_table_link *entry) {
-  (void)user;
-  (void)entry;
-  return false;
-}
-
 static void drop_peer(void *user, nm_table_link *entry) {
   const nm_auto_peers *peers = user;
   nm_release(peers->table.mem, entry);
@@ -24,7 +18,7 @@ int nm_auto_peers_init(nm_auto_peers *peers, const nm_mem *mem,
       .key_size = sizeof(nm_auto_key),
       .key_offset = offsetof(nm_auto_peer, key),
       .user = peers,
-      .may_evict = keep_peer,
+      .may_evict = nm_table_keep,
       .dispose = drop_peer,
   };
   memset(peers, 0, sizeof(*peers));

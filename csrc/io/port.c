@@ -7,12 +7,6 @@
 
 #include <string.h>
 
-static bool keep_port(void *user, nm_table_link *entry) {
-  (void)user;
-  (void)entry;
-  return false;
-}
-
 static void leave_port(void *user, nm_table_link *entry) {
   (void)user;
   (void)entry;
@@ -23,7 +17,7 @@ int nm_ports_init(nm_node *node, const uint8_t hash_key[16]) {
       .capacity = UINT32_MAX,
       .key_size = sizeof(nm_iface_id),
       .key_offset = offsetof(nm_port, id),
-      .may_evict = keep_port,
+      .may_evict = nm_table_keep,
       .dispose = leave_port,
   };
   memcpy(config.hash_key, hash_key, sizeof(config.hash_key));

@@ -123,21 +123,20 @@ static nm_cap_queue *ensure_queue(nm_engine *engine, nm_iface *iface) {
   if (iface->cap_queue != NULL) {
     return iface->cap_queue;
   }
-  nm_table_config config = {
+  const nm_table_config config = {
       .capacity = engine->limits.announce_queue,
       .key_size = sizeof(nm_destination_hash),
       .key_offset = offsetof(nm_queued_announce, hash),
-      .user = engine,
       .dispose = dispose_queued,
   };
-  memcpy(config.hash_key, engine->hash_key, sizeof(config.hash_key));
   nm_cap_queue *queue = nm_alloc_zero(engine->mem, 1, sizeof(*queue));
-  if (queue == NULL || nm_engine_reserve_timers(engine, 1) != NM_OK) {
+  if (queue == NULL ||
+      nm_engine_table(engine, &queue->table, &config) != NM_OK) {
     nm_release(engine->mem, queue);
     return NULL;
   }
-  if (nm_table_init(&queue->table, engine->mem, &config) != NM_OK) {
-    nm_engine_unreserve_timers(engine, 1);
+  if (nm_engine_reserve_timers(engine, 1) != NM_OK) {
+    nm_table_dispose(&queue->table);
     nm_release(engine->mem, queue);
     return NULL;
   }

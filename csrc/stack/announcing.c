@@ -21,24 +21,16 @@ static void dispose_announcing(void *user, nm_table_link *entry) {
   nm_release(engine->mem, a);
 }
 
-static bool keep_announcing(void *user, nm_table_link *entry) {
-  (void)user;
-  (void)entry;
-  return false;
-}
-
 int nm_announcing_init(nm_engine *engine) {
-  nm_table_config config = {
+  const nm_table_config config = {
       .capacity = ANNOUNCING_MAX,
       .key_size = sizeof(uint64_t),
       .key_offset = offsetof(nm_announcing, id),
-      .user = engine,
-      .may_evict = keep_announcing,
+      .may_evict = nm_table_keep,
       .dispose = dispose_announcing,
   };
-  memcpy(config.hash_key, engine->hash_key, sizeof(config.hash_key));
   engine->locals.next_announcing = 1;
-  return nm_table_init(&engine->locals.announcing, engine->mem, &config);
+  return nm_engine_table(engine, &engine->locals.announcing, &config);
 }
 
 void nm_announcing_dispose(nm_engine *engine) {

@@ -35,33 +35,23 @@ static bool nobody_waits(void *user, nm_table_link *entry) {
   return ((const nm_path_ask *)(const void *)entry)->waits == NULL;
 }
 
-static void dispose_tag(void *user, nm_table_link *entry) {
-  nm_engine *engine = user;
-  nm_release(engine->mem, entry);
-}
-
 int nm_asks_init(nm_engine *engine) {
-  nm_table_config asks = {
+  const nm_table_config asks = {
       .capacity = ASKS_MAX,
       .key_size = sizeof(nm_destination_hash),
       .key_offset = offsetof(nm_path_ask, hash),
-      .user = engine,
       .may_evict = nobody_waits,
       .dispose = dispose_ask,
   };
-  nm_table_config tags = {
+  const nm_table_config tags = {
       .capacity = engine->limits.path_tags,
       .key_size = NM_ADDRESS_SIZE + NM_TAG_SIZE,
       .key_offset = sizeof(nm_table_link),
-      .user = engine,
-      .dispose = dispose_tag,
+      .dispose = nm_engine_release_entry,
   };
-  memcpy(asks.hash_key, engine->hash_key, sizeof(asks.hash_key));
-  memcpy(tags.hash_key, engine->hash_key, sizeof(tags.hash_key));
-  int status = nm_table_init(&engine->routes.asks, engine->mem, &asks);
-  return status == NM_OK
-             ? nm_table_init(&engine->routes.tags, engine->mem, &tags)
-             : status;
+  int status = nm_engine_table(engine, &engine->routes.asks, &asks);
+  return status == NM_OK ? nm_engine_table(engine, &engine->routes.tags, &tags)
+                         : status;
 }
 
 void nm_asks_dispose(nm_engine *engine) {

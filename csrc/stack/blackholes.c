@@ -15,15 +15,13 @@ static void dispose_blackhole(void *user, nm_table_link *entry) {
 }
 
 int nm_blackholes_init(nm_engine *engine) {
-  nm_table_config config = {
+  const nm_table_config config = {
       .capacity = BLACKHOLES_MAX,
       .key_size = sizeof(nm_identity_hash),
       .key_offset = offsetof(nm_blackhole, identity),
-      .user = engine,
       .dispose = dispose_blackhole,
   };
-  memcpy(config.hash_key, engine->hash_key, sizeof(config.hash_key));
-  return nm_table_init(&engine->routes.blackholes, engine->mem, &config);
+  return nm_engine_table(engine, &engine->routes.blackholes, &config);
 }
 
 void nm_blackholes_dispose(nm_engine *engine) {

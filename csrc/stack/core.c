@@ -26,6 +26,19 @@ void nm_engine_unreserve_timers(nm_engine *engine, size_t less) {
   engine->timers_reserved -= less;
 }
 
+int nm_engine_table(nm_engine *engine, nm_table *table,
+                    const nm_table_config *config) {
+  nm_table_config own = *config;
+  own.user = engine;
+  memcpy(own.hash_key, engine->hash_key, sizeof(own.hash_key));
+  return nm_table_init(table, engine->mem, &own);
+}
+
+void nm_engine_release_entry(void *user, nm_table_link *entry) {
+  nm_engine *engine = user;
+  nm_release(engine->mem, entry);
+}
+
 int nm_engine_random(nm_engine *engine, void *ptr, size_t len) {
   return nm_entropy_fill(engine->entropy, ptr, len);
 }

@@ -19,15 +19,13 @@ static void dispose_reverse(void *user, nm_table_link *entry) {
 }
 
 int nm_forwarding_init(nm_engine *engine) {
-  nm_table_config config = {
+  const nm_table_config config = {
       .capacity = engine->limits.reverses,
       .key_size = NM_ADDRESS_SIZE,
       .key_offset = offsetof(nm_reverse, key),
-      .user = engine,
       .dispose = dispose_reverse,
   };
-  memcpy(config.hash_key, engine->hash_key, sizeof(config.hash_key));
-  return nm_table_init(&engine->carried.reverses, engine->mem, &config);
+  return nm_engine_table(engine, &engine->carried.reverses, &config);
 }
 
 static nm_reverse *take_spare(nm_engine *engine) {

@@ -43,24 +43,16 @@ void nm_iface_forget(nm_engine *engine, nm_iface *iface) {
   dispose_iface(engine, &iface->link);
 }
 
-static bool keep_iface(void *user, nm_table_link *entry) {
-  (void)user;
-  (void)entry;
-  return false;
-}
-
 void nm_ifaces_init(nm_engine *engine, int *status) {
-  nm_table_config config = {
+  const nm_table_config config = {
       .capacity = engine->limits.ifaces,
       .key_size = sizeof(nm_iface_id),
       .key_offset = offsetof(nm_iface, id),
-      .user = engine,
-      .may_evict = keep_iface,
+      .may_evict = nm_table_keep,
       .dispose = dispose_iface,
   };
-  memcpy(config.hash_key, engine->hash_key, sizeof(config.hash_key));
   engine->next_iface = 1;
-  *status = nm_table_init(&engine->ifaces, engine->mem, &config);
+  *status = nm_engine_table(engine, &engine->ifaces, &config);
 }
 
 void nm_ifaces_dispose(nm_engine *engine) {

@@ -32,12 +32,6 @@ static void dispose_held(void *user, nm_table_link *entry) {
   nm_release(engine->mem, entry);
 }
 
-static bool keep_held(void *user, nm_table_link *entry) {
-  (void)user;
-  (void)entry;
-  return false;
-}
-
 static void dispose_control(nm_engine *engine, nm_iface *iface) {
   nm_control *control = iface->control;
   if (control == NULL) {
@@ -55,22 +49,21 @@ static nm_control *ensure_control(nm_engine *engine, nm_iface *iface) {
   if (iface->control != NULL) {
     return iface->control;
   }
-  nm_table_config config = {
+  const nm_table_config config = {
       .capacity = NM_INGRESS_HELD_MAX,
       .key_size = sizeof(nm_destination_hash),
       .key_offset = offsetof(nm_held_announce, hash),
-      .user = engine,
-      .may_evict = keep_held,
+      .may_evict = nm_table_keep,
       .dispose = dispose_held,
   };
-  memcpy(config.hash_key, engine->hash_key, sizeof(config.hash_key));
   nm_control *control = nm_alloc_zero(engine->mem, 1, sizeof(*control));
-  if (control == NULL || nm_engine_reserve_timers(engine, 1) != NM_OK) {
+  if (control == NULL ||
+      nm_engine_table(engine, &control->held, &config) != NM_OK) {
     nm_release(engine->mem, control);
     return NULL;
   }
-  if (nm_table_init(&control->held, engine->mem, &config) != NM_OK) {
-    nm_engine_unreserve_timers(engine, 1);
+  if (nm_engine_reserve_timers(engine, 1) != NM_OK) {
+    nm_table_dispose(&control->held);
     nm_release(engine->mem, control);
     return NULL;
   }

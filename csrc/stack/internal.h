@@ -141,6 +141,12 @@ void nm_engine_arm(nm_engine *engine, nm_timer *timer, uint64_t delay_us);
 /* Room for |more| timers beyond those reserved so far. NM_E(MEMORY). */
 int nm_engine_reserve_timers(nm_engine *engine, size_t more);
 void nm_engine_unreserve_timers(nm_engine *engine, size_t less);
+/* Makes |table| as |config| says, except that its user is the engine and its
+ * hash_key the engine's, so that one hash serves many tables. NM_E(MEMORY). */
+int nm_engine_table(nm_engine *engine, nm_table *table,
+                    const nm_table_config *config);
+/* A table's dispose for entries that own nothing. */
+void nm_engine_release_entry(void *user, nm_table_link *entry);
 /* |len| bytes of entropy. NM_E(LIBRARY). */
 int nm_engine_random(nm_engine *engine, void *ptr, size_t len);
 /* The bytes of |packet|, at most |mtu|. NULL without memory or when it breaks a

@@ -28,16 +28,14 @@ static bool may_evict_known(void *user, nm_table_link *entry) {
 }
 
 int nm_known_init(nm_engine *engine) {
-  nm_table_config config = {
+  const nm_table_config config = {
       .capacity = engine->limits.known,
       .key_size = sizeof(nm_destination_hash),
       .key_offset = offsetof(nm_known, hash),
-      .user = engine,
       .may_evict = may_evict_known,
       .dispose = dispose_known,
   };
-  memcpy(config.hash_key, engine->hash_key, sizeof(config.hash_key));
-  return nm_table_init(&engine->routes.known, engine->mem, &config);
+  return nm_engine_table(engine, &engine->routes.known, &config);
 }
 
 void nm_known_dispose(nm_engine *engine) {

@@ -77,40 +77,30 @@ static bool is_closed(void *user, nm_table_link *entry) {
   return link->state == NM_LINK_CLOSED && !link->closed.queued;
 }
 
-static bool never(void *user, nm_table_link *entry) {
-  (void)user;
-  (void)entry;
-  return false;
-}
-
 static void not_owned(void *user, nm_table_link *entry) {
   (void)user;
   (void)entry;
 }
 
 int nm_links_init(nm_engine *engine) {
-  nm_table_config by_ref = {
+  const nm_table_config by_ref = {
       .capacity = (size_t)engine->limits.links + CLOSED_MAX,
       .key_size = sizeof(nm_link_ref),
       .key_offset = offsetof(nm_link, ref) - offsetof(nm_link, by_ref),
-      .user = engine,
       .may_evict = is_closed,
       .dispose = dispose_by_ref,
   };
-  nm_table_config by_id = {
+  const nm_table_config by_id = {
       .capacity = engine->limits.links,
       .key_size = sizeof(nm_link_id),
       .key_offset = offsetof(nm_link, id) - offsetof(nm_link, by_id),
-      .user = engine,
-      .may_evict = never,
+      .may_evict = nm_table_keep,
       .dispose = not_owned,
   };
-  memcpy(by_ref.hash_key, engine->hash_key, sizeof(by_ref.hash_key));
-  memcpy(by_id.hash_key, engine->hash_key, sizeof(by_id.hash_key));
   engine->links.next_ref = 1;
-  int status = nm_table_init(&engine->links.by_ref, engine->mem, &by_ref);
+  int status = nm_engine_table(engine, &engine->links.by_ref, &by_ref);
   if (status == NM_OK) {
-    status = nm_table_init(&engine->links.by_id, engine->mem, &by_id);
+    status = nm_engine_table(engine, &engine->links.by_id, &by_id);
   }
   return status;
 }

@@ -2,8 +2,6 @@
  */
 #include "stack/link_state.h"
 
-#include <string.h>
-
 #define TOKENS_MAX 65536
 #define TOKENS_PER_LINK 1024
 
@@ -26,16 +24,14 @@ static bool may_evict_token(void *user, nm_table_link *entry) {
 }
 
 int nm_link_tokens_init(nm_engine *engine) {
-  nm_table_config config = {
+  const nm_table_config config = {
       .capacity = TOKENS_MAX,
       .key_size = sizeof(nm_token_id),
       .key_offset = offsetof(nm_link_token, token),
-      .user = engine,
       .may_evict = may_evict_token,
       .dispose = dispose_token,
   };
-  memcpy(config.hash_key, engine->hash_key, sizeof(config.hash_key));
-  return nm_table_init(&engine->links.tokens, engine->mem, &config);
+  return nm_engine_table(engine, &engine->links.tokens, &config);
 }
 
 nm_link_token *nm_link_token_new(nm_engine *engine, nm_link *link,

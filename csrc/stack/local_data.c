@@ -16,15 +16,13 @@ static void dispose_held(void *user, nm_table_link *entry) {
 }
 
 int nm_held_init(nm_engine *engine) {
-  nm_table_config config = {
+  const nm_table_config config = {
       .capacity = HELD_MAX,
       .key_size = sizeof(nm_token_id),
       .key_offset = offsetof(nm_held_packet, token),
-      .user = engine,
       .dispose = dispose_held,
   };
-  memcpy(config.hash_key, engine->hash_key, sizeof(config.hash_key));
-  return nm_table_init(&engine->locals.held, engine->mem, &config);
+  return nm_engine_table(engine, &engine->locals.held, &config);
 }
 
 void nm_held_dispose(nm_engine *engine) {

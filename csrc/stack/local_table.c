@@ -46,24 +46,16 @@ static void dispose_local(void *user, nm_table_link *entry) {
   nm_local_free(user, (nm_local *)(void *)entry);
 }
 
-static bool keep_local(void *user, nm_table_link *entry) {
-  (void)user;
-  (void)entry;
-  return false;
-}
-
 int nm_locals_init(nm_engine *engine) {
-  nm_table_config config = {
+  const nm_table_config config = {
       .capacity = engine->limits.destinations,
       .key_size = sizeof(nm_destination_hash),
       .key_offset = offsetof(nm_local, hash),
-      .user = engine,
-      .may_evict = keep_local,
+      .may_evict = nm_table_keep,
       .dispose = dispose_local,
   };
-  memcpy(config.hash_key, engine->hash_key, sizeof(config.hash_key));
   engine->locals.next_subscription = 1;
-  return nm_table_init(&engine->locals.table, engine->mem, &config);
+  return nm_engine_table(engine, &engine->locals.table, &config);
 }
 
 void nm_locals_dispose(nm_engine *engine) {

@@ -9,20 +9,13 @@ static void dispose_op(void *user, nm_table_link *entry) {
   nm_release(ops->mem, op);
 }
 
-/* An operation is never evicted: what may start one has its own limit. */
-static bool keep_op(void *user, nm_table_link *entry) {
-  (void)user;
-  (void)entry;
-  return false;
-}
-
 int nm_ops_init(nm_ops *ops, const nm_mem *mem, const uint8_t hash_key[16]) {
   nm_table_config config = {
       .capacity = SIZE_MAX,
       .key_size = sizeof(nm_op_id),
       .key_offset = offsetof(nm_op, id),
       .user = ops,
-      .may_evict = keep_op,
+      .may_evict = nm_table_keep, /* what may start one has its own limit */
       .dispose = dispose_op,
   };
   memcpy(config.hash_key, hash_key, sizeof(config.hash_key));

@@ -23,15 +23,13 @@ static void dispose_path(void *user, nm_table_link *entry) {
 static void cull(void *user, nm_timer *timer);
 
 int nm_paths_init(nm_engine *engine) {
-  nm_table_config config = {
+  const nm_table_config config = {
       .capacity = engine->limits.paths,
       .key_size = sizeof(nm_destination_hash),
       .key_offset = offsetof(nm_path, hash),
-      .user = engine,
       .dispose = dispose_path,
   };
-  memcpy(config.hash_key, engine->hash_key, sizeof(config.hash_key));
-  int status = nm_table_init(&engine->routes.paths, engine->mem, &config);
+  int status = nm_engine_table(engine, &engine->routes.paths, &config);
   if (status == NM_OK) {
     status = nm_engine_reserve_timers(engine, 1);
   }

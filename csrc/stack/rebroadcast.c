@@ -47,26 +47,21 @@ static void dispose_rate(void *user, nm_table_link *link) {
 }
 
 int nm_rebroadcasts_init(nm_engine *engine) {
-  nm_table_config entries = {
+  const nm_table_config entries = {
       .capacity = engine->limits.rebroadcasts,
       .key_size = sizeof(nm_destination_hash),
       .key_offset = offsetof(nm_rebroadcast, hash),
-      .user = engine,
       .dispose = dispose_entry,
   };
-  nm_table_config rates = {
+  const nm_table_config rates = {
       .capacity = engine->limits.paths,
       .key_size = sizeof(nm_destination_hash),
       .key_offset = offsetof(nm_rate_record, hash),
-      .user = engine,
       .dispose = dispose_rate,
   };
-  memcpy(entries.hash_key, engine->hash_key, sizeof(entries.hash_key));
-  memcpy(rates.hash_key, engine->hash_key, sizeof(rates.hash_key));
-  int status =
-      nm_table_init(&engine->carried.rebroadcasts, engine->mem, &entries);
+  int status = nm_engine_table(engine, &engine->carried.rebroadcasts, &entries);
   return status == NM_OK
-             ? nm_table_init(&engine->carried.rates, engine->mem, &rates)
+             ? nm_engine_table(engine, &engine->carried.rates, &rates)
              : status;
 }
 

@@ -57,15 +57,13 @@ static void cull(void *user, nm_table_link *entry) {
 }
 
 int nm_receipts_init(nm_engine *engine) {
-  nm_table_config config = {
+  const nm_table_config config = {
       .capacity = engine->limits.receipts,
       .key_size = NM_ADDRESS_SIZE,
       .key_offset = offsetof(nm_receipt, hash),
-      .user = engine,
       .dispose = cull,
   };
-  memcpy(config.hash_key, engine->hash_key, sizeof(config.hash_key));
-  return nm_table_init(&engine->receipts.table, engine->mem, &config);
+  return nm_engine_table(engine, &engine->receipts.table, &config);
 }
 
 void nm_receipts_dispose(nm_engine *engine) {

@@ -9,21 +9,14 @@
 #define SECOND_US 1000000ull
 #define FLIGHT_LIFE_US (45 * SECOND_US)
 
-static void dispose(void *user, nm_table_link *entry) {
-  nm_engine *engine = user;
-  nm_release(engine->mem, entry);
-}
-
 static int init_table(nm_engine *engine, nm_table *table, size_t key_offset) {
-  nm_table_config config = {
+  const nm_table_config config = {
       .capacity = engine->limits.searches,
       .key_size = sizeof(nm_destination_hash),
       .key_offset = key_offset,
-      .user = engine,
-      .dispose = dispose,
+      .dispose = nm_engine_release_entry,
   };
-  memcpy(config.hash_key, engine->hash_key, sizeof(config.hash_key));
-  return nm_table_init(table, engine->mem, &config);
+  return nm_engine_table(engine, table, &config);
 }
 
 int nm_searches_init(nm_engine *engine) {

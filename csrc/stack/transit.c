@@ -28,16 +28,14 @@ static void dispose_transit(void *user, nm_table_link *entry) {
 static void rediscover_next(void *user, nm_timer *timer);
 
 int nm_transits_init(nm_engine *engine) {
-  nm_table_config config = {
+  const nm_table_config config = {
       .capacity = engine->limits.transits,
       .key_size = sizeof(nm_link_id),
       .key_offset = offsetof(nm_transit, id),
-      .user = engine,
       .dispose = dispose_transit,
   };
-  memcpy(config.hash_key, engine->hash_key, sizeof(config.hash_key));
   engine->carried.rediscovery.fire = rediscover_next;
-  int status = nm_table_init(&engine->carried.transits, engine->mem, &config);
+  int status = nm_engine_table(engine, &engine->carried.transits, &config);
   return status == NM_OK ? nm_engine_reserve_timers(engine, 1) : status;
 }
 

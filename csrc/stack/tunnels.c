@@ -62,26 +62,22 @@ static void dispose_tunnel(void *user, nm_table_link *entry) {
 }
 
 int nm_tunnels_init(nm_engine *engine) {
-  nm_table_config tunnels = {
+  const nm_table_config tunnels = {
       .capacity = engine->limits.tunnels,
       .key_size = NM_HASH_SIZE,
       .key_offset = offsetof(nm_tunnel_entry, id),
-      .user = engine,
       .dispose = dispose_tunnel,
   };
-  nm_table_config paths = {
+  const nm_table_config paths = {
       .capacity = engine->limits.paths,
       .key_size = sizeof(nm_tunnel_path_key),
       .key_offset = offsetof(nm_tunnel_path, key),
-      .user = engine,
       .dispose = dispose_path,
   };
-  memcpy(tunnels.hash_key, engine->hash_key, sizeof(tunnels.hash_key));
-  memcpy(paths.hash_key, engine->hash_key, sizeof(paths.hash_key));
   engine->carried.next_tunnel = 1;
-  int status = nm_table_init(&engine->carried.tunnels, engine->mem, &tunnels);
+  int status = nm_engine_table(engine, &engine->carried.tunnels, &tunnels);
   return status == NM_OK
-             ? nm_table_init(&engine->carried.tunnel_paths, engine->mem, &paths)
+             ? nm_engine_table(engine, &engine->carried.tunnel_paths, &paths)
              : status;
 }
 
