@@ -340,7 +340,27 @@ class StreamError(ChannelError, OSError):
 
 
 class StoreError(OperationError):
-    """What had to be durable first could not be written."""
+    """What had to be durable could not be written, or what was stored cannot be read.
+
+    ``reason`` tells apart: "FULL" (no room on the device), "STORE" (reading or writing failed),
+    "TIMEOUT" (another process wrote for too long), "VALUE" (the file is another program's),
+    "MODE" (a newer netmesh made it), "LIBRARY", ... ``damaged``: the content of the file is not
+    what it should be. ``os_error`` is the system's number for what went wrong, if it gave one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str = "STORE",
+        stage: str = "STORE",
+        destination: bytes | None = None,
+        damaged: bool = False,
+        os_error: int | None = None,
+    ) -> None:
+        super().__init__(message, reason=reason, stage=stage, destination=destination)
+        self.damaged = damaged
+        self.os_error = os_error
 
 
 class InterfaceError(NetmeshError):

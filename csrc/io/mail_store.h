@@ -67,7 +67,8 @@ int nm_mail_store_set_aside(const char *path, char *aside, size_t aside_size);
 typedef enum nm_mail_write_kind {
   /* A message came: u.received, packed. Sets `row`. NM_E(DUPLICATE_KEY) when
    * this mailbox has or had it (`row` is then that of the one that is there, or
-   * 0), NM_E(LIMIT) when the quota leaves no room, decoding errors. */
+   * 0), NM_E(LIMIT) when the quota leaves no room, decoding errors. Counts as
+   * acknowledged at once if `on`. */
   NM_MAIL_WRITE_RECEIVED,
   /* A message goes out: u.letter, packed, sealed or NULL. Sets `row`.
    * NM_E(DUPLICATE_KEY) while the same one is unfinished; a finished one begins
@@ -88,7 +89,10 @@ typedef enum nm_mail_write_kind {
                                      u.ticket.expires (Unix seconds) */
   NM_MAIL_WRITE_SEEN,             /* id: a transient id */
   NM_MAIL_WRITE_IGNORE,           /* peer is ignored if `on`, else no more */
-  NM_MAIL_WRITE_QUOTA             /* u.quota of mailbox */
+  NM_MAIL_WRITE_QUOTA,            /* u.quota of mailbox */
+  /* A message that was sent elsewhere and has ended: u.state, packed. Sets
+   * `row`. NM_E(DUPLICATE_KEY), NM_E(LIMIT), decoding errors. */
+  NM_MAIL_WRITE_SENT
 } nm_mail_write_kind;
 
 /* How a message came. */

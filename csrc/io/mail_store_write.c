@@ -22,6 +22,7 @@ static nm_span hash_of(const nm_destination_hash *hash) {
 typedef struct entry {
   const nm_mail_write *write;
   bool outgoing;
+  bool open;
   nm_mail_place place;
   int64_t talk;
   nm_lxmf_view view;
@@ -118,29 +119,43 @@ static void bind_received(nm_mail_stmt *stmt, const nm_mail_received *r) {
   bind_measured(stmt, r->quality_pct);
 }
 
+static void bind_progress(nm_mail_stmt *stmt, const nm_mail_progress *p) {
+  nm_mail_bind_int(stmt, (int64_t)p->method);
+  nm_mail_bind_int(stmt, (int64_t)p->representation);
+  nm_mail_bind_int(stmt, (int64_t)p->state);
+  nm_mail_bind_int(stmt, (int64_t)p->stage);
+  nm_mail_bind_int(stmt, p->attempts);
+  nm_mail_bind_int(stmt, (int64_t)(p->rtt_us & INT64_MAX));
+}
+
 static int put_message(nm_mail_store *store, entry *e, int64_t *row) {
   static const char came[] =
       "INSERT INTO message (box, talk, outgoing, open, id, stored_us,"
       " timestamp, size, stored, method, representation, unverified,"
       " stamp_checked, stamp_valid, stamp_value, transient_id, rssi, snr,"
-      " quality) VALUES (?, ?, 0, 1, ?, ?, ?, ?, ?,"
+      " quality) VALUES (?, ?, 0, ?, ?, ?, ?, ?, ?,"
       " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
   static const char goes[] =
       "INSERT INTO message (box, talk, outgoing, open, id, stored_us,"
       " timestamp, size, stored, method, representation, state, stage,"
-      " attempts, rtt_us) VALUES (?, ?, 1, 1, ?, ?, ?, ?, ?, ?, 0, ?, 0, 0, 0)";
+      " attempts, rtt_us) VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?,"
+      " ?, ?, ?, ?, ?, ?)";
   const nm_mail_write *w = e->write;
   nm_mail_stmt stmt = nm_mail_use(store, e->outgoing ? goes : came);
   nm_mail_bind_int(&stmt, e->place.box);
   nm_mail_bind_int(&stmt, e->talk);
+  nm_mail_bind_int(&stmt, e->open);
   nm_mail_bind_bytes(&stmt, id_of(w));
   nm_mail_bind_int(&stmt, w->at_us);
   nm_mail_bind_real(&stmt, e->view.timestamp);
   nm_mail_bind_int(&stmt, (int64_t)w->packed.len);
   nm_mail_bind_int(&stmt, (int64_t)e->stored.len);
-  if (e->outgoing) {
-    nm_mail_bind_int(&stmt, (int64_t)w->u.letter.policy.steps[0].method);
-    nm_mail_bind_int(&stmt, NM_LXMF_OUTBOUND);
+  if (e->outgoing && e->open) {
+    nm_mail_progress begun = {.state = NM_LXMF_OUTBOUND,
+                              .method = w->u.letter.policy.steps[0].method};
+    bind_progress(&stmt, &begun);
+  } else if (e->outgoing) {
+    bind_progress(&stmt, &w->u.state);
   } else {
     bind_received(&stmt, &w->u.received);
   }
@@ -196,15 +211,15 @@ static int count_up(nm_mail_store *store, const entry *e, int64_t row) {
       " last_row = ?, last_us = ? WHERE talk = ?";
   nm_mail_stmt stmt = nm_mail_use(store, box);
   nm_mail_bind_int(&stmt, (int64_t)e->stored.len);
-  nm_mail_bind_int(&stmt, !e->outgoing);
-  nm_mail_bind_int(&stmt, e->outgoing);
+  nm_mail_bind_int(&stmt, e->open && !e->outgoing);
+  nm_mail_bind_int(&stmt, e->open && e->outgoing);
   nm_mail_bind_int(&stmt, e->place.box);
   int status = nm_mail_run(&stmt);
   if (status != NM_OK) {
     return status;
   }
   stmt = nm_mail_use(store, talk);
-  nm_mail_bind_int(&stmt, !e->outgoing);
+  nm_mail_bind_int(&stmt, e->open && !e->outgoing);
   nm_mail_bind_int(&stmt, row);
   nm_mail_bind_int(&stmt, e->write->at_us);
   nm_mail_bind_int(&stmt, e->talk);
@@ -226,7 +241,9 @@ static int put_new(nm_mail_store *store, entry *e, int64_t *row) {
 
 static int begin_entry(nm_mail_store *store, const nm_mail_write *w,
                        bool outgoing, entry *e) {
-  *e = (entry){.write = w, .outgoing = outgoing};
+  *e = (entry){.write = w,
+               .outgoing = outgoing,
+               .open = outgoing ? w->kind != NM_MAIL_WRITE_SENT : !w->on};
   nm_buffer_init(&e->frame, store->mem, NULL, 0, 0);
   int status = decode(e);
   if (status == NM_OK) {
@@ -373,6 +390,22 @@ static int write_letter(nm_mail_store *store, nm_mail_write *w) {
   return status;
 }
 
+static int write_sent(nm_mail_store *store, nm_mail_write *w) {
+  entry e;
+  bool open = false;
+  int64_t row = 0;
+  int status = begin_entry(store, w, true, &e);
+  if (status == NM_OK) {
+    status = find_row(store, e.place.box, w, true, &row, &open);
+  }
+  if (status == NM_OK) {
+    status = row != 0 ? NM_E(DUPLICATE_KEY) : put_new(store, &e, &row);
+  }
+  w->row = row;
+  nm_buffer_dispose(&e.frame);
+  return status;
+}
+
 static int keep_sealed(nm_mail_store *store, const nm_mail_write *w,
                        int64_t row) {
   static const char sql[] = "UPDATE letter SET sealed = ? WHERE row = ?";
@@ -405,7 +438,7 @@ static int write_worked(nm_mail_store *store, nm_mail_write *w) {
 
 static int write_state(nm_mail_store *store, nm_mail_write *w) {
   static const char update[] =
-      "UPDATE message SET state = ?, method = ?, representation = ?,"
+      "UPDATE message SET method = ?, representation = ?, state = ?,"
       " stage = ?, attempts = ?, rtt_us = ?, open = ? WHERE row = ?";
   static const char drop[] = "DELETE FROM letter WHERE row = ?";
   const nm_mail_progress *p = &w->u.state;
@@ -421,12 +454,7 @@ static int write_state(nm_mail_store *store, nm_mail_write *w) {
   }
   bool ends = open && p->final;
   nm_mail_stmt stmt = nm_mail_use(store, update);
-  nm_mail_bind_int(&stmt, (int64_t)p->state);
-  nm_mail_bind_int(&stmt, (int64_t)p->method);
-  nm_mail_bind_int(&stmt, (int64_t)p->representation);
-  nm_mail_bind_int(&stmt, (int64_t)p->stage);
-  nm_mail_bind_int(&stmt, p->attempts);
-  nm_mail_bind_int(&stmt, (int64_t)(p->rtt_us & INT64_MAX));
+  bind_progress(&stmt, p);
   nm_mail_bind_int(&stmt, open && !p->final);
   nm_mail_bind_int(&stmt, row);
   status = nm_mail_run(&stmt);
@@ -594,6 +622,8 @@ static int write_one(nm_mail_store *store, nm_mail_write *w) {
     return write_ignore(store, w);
   case NM_MAIL_WRITE_QUOTA:
     return write_quota(store, w);
+  case NM_MAIL_WRITE_SENT:
+    return write_sent(store, w);
   default:
     return NM_E(ARGUMENT);
   }

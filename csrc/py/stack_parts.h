@@ -13,6 +13,7 @@
   X(LoopCore)                                                                  \
   X(NodeCore)                                                                  \
   X(RawReply)                                                                  \
+  X(MailStoreCore)                                                             \
   X(RawMail)
 
 #define NM_PY_STACK_PARTS(X)                                                   \
@@ -26,6 +27,7 @@
   X(node)                                                                      \
   X(node_codes)                                                                \
   X(node_reply)                                                                \
+  X(mail_store)                                                                \
   X(raw_mail)
 
 #endif

@@ -184,6 +184,7 @@
   X(ResourceError)                                                             \
   X(CancelledError)                                                            \
   X(StateError)                                                                \
+  X(StoreError)                                                                \
   X(NotFoundError)                                                             \
   X(LimitReached)
 

@@ -274,6 +274,34 @@ NM_TEST(mail_work_and_states_of_a_letter) {
   nm_mail_store_close(store);
 }
 
+NM_TEST(mail_from_elsewhere_is_settled_at_once) {
+  nm_mail_store *store = mail_open(mail_path());
+  nm_mail_write batch[3] = {mail_letter(ME, PEER, 1, "archived"),
+                            mail_received(ME, PEER, 2, "archived"),
+                            mail_letter(ME, PEER, 1, "archived")};
+  for (size_t i = 0; i < 3; i += 2) {
+    batch[i].kind = NM_MAIL_WRITE_SENT;
+    batch[i].u.state =
+        (nm_mail_progress){.state = NM_LXMF_SENT, .method = NM_LXMF_PROPAGATED};
+  }
+  batch[1].on = true;
+  NM_CHECK_OK(nm_mail_store_apply(store, batch, 3));
+  NM_CHECK_OK(batch[0].status);
+  NM_CHECK_OK(batch[1].status);
+  NM_CHECK_STATUS(batch[2].status, NM_E(DUPLICATE_KEY));
+  NM_CHECK_INT(batch[2].row, batch[0].row);
+  nm_mail_row row;
+  NM_CHECK_OK(nm_mail_store_get(store, batch[0].row, false, &row));
+  NM_CHECK(row.outgoing && !row.open);
+  NM_CHECK_INT(row.state.state, NM_LXMF_SENT);
+  NM_CHECK_INT(row.state.method, NM_LXMF_PROPAGATED);
+  NM_CHECK_INT(letter_count(store), 0);
+  NM_CHECK_INT(mail_figures(store).unread, 0);
+  NM_CHECK_INT(mail_figures(store).unfinished, 0);
+  mail_check(store);
+  nm_mail_store_close(store);
+}
+
 NM_TEST(mail_to_oneself_is_there_in_both_directions) {
   nm_mail_store *store = mail_open(mail_path());
   nm_mail_write sent = mail_letter(ME, ME, 1, "note to self");

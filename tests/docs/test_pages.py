@@ -44,6 +44,7 @@ MODULES = {
     "netmesh.lxmf.fields": "fields.md",
     "netmesh.lxmf.stamp": "stamp.md",
     "netmesh.mailarchive": "mailarchive.md",
+    "netmesh.mailstore": "mailstore.md",
     "netmesh.messaging": "messaging.md",
     "netmesh.metrics": "node.md",
     "netmesh.msgpack": "msgpack.md",
