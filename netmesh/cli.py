@@ -22,6 +22,8 @@ Command = Callable[[Sequence[str]], int]
 DESCRIPTION = """\
 commands:
   demo      show what netmesh does, ending with agents and an upstream process
+  send      send a message
+  inbox     show messages as they come
   paper     make and read messages on paper: URIs and QR codes
   bench     compare netmesh with other implementations on this machine
   sim       simulate networks under seeds
@@ -69,7 +71,9 @@ def module_command(module: str) -> Command:
 COMMANDS: dict[str, Command] = {
     "bench": module_command("netmesh.bench"),
     "demo": module_command("netmesh.demo"),
+    "inbox": module_command("netmesh._cli_inbox"),
     "paper": module_command("netmesh._cli_paper"),
+    "send": module_command("netmesh._cli_send"),
     "sim": module_command("netmesh.sim.__main__"),
     "version": version,
 }

@@ -30,6 +30,8 @@ EXECUTORS = "sim/test_executors.py"
 HERE = "cli/test_options.py"
 COMMAND = "cli/test_command.py"
 PAPER = "cli/test_paper.py"
+MAIL = "cli/test_mail_commands.py"
+WAYS = f"{MAIL}:test_ways_into_the_network_are_what_was_said"
 
 MATRIX: dict[tuple[str, ...], dict[str, str]] = {
     ("netmesh",): {"--version": f"{HERE}:test_the_version_is_told_by_option_and_by_command"},
@@ -53,6 +55,34 @@ MATRIX: dict[tuple[str, ...], dict[str, str]] = {
         "--quiet": f"{HERE}:test_progress_is_told_unless_it_is_quiet",
         "--upstream-python": f"{HERE}:test_an_interpreter_without_upstream_is_named",
         "--benchmarks": f"{BENCH}:test_nothing_to_measure_is_a_failure_with_the_reasons",
+    },
+    ("netmesh", "send"): {
+        "--title": f"{MAIL}:test_a_message_is_sent_and_proven",
+        "--attach": f"{MAIL}:test_a_message_is_sent_and_proven",
+        "--method": f"{MAIL}:test_a_message_is_sent_and_proven",
+        "--stamp-cost": f"{MAIL}:test_a_stamp_is_made_as_told",
+        "--timeout": f"{MAIL}:test_a_message_that_nobody_gets_ends_with_1",
+        "--json": f"{MAIL}:test_a_message_is_sent_and_proven",
+        "--storage": f"{MAIL}:test_a_storage_has_the_identity_and_its_own_lock",
+        "--identity": WAYS,
+        "--name": f"{MAIL}:test_a_message_is_sent_and_proven",
+        "--no-announce": f"{MAIL}:test_a_sender_is_announced_unless_told_not_to",
+        "--connect": WAYS,
+        "--listen": WAYS,
+        "--auto": WAYS,
+    },
+    ("netmesh", "inbox"): {
+        "--count": f"{MAIL}:test_messages_are_shown_as_they_come",
+        "--timeout": f"{MAIL}:test_an_inbox_ends_after_its_time",
+        "--save": f"{MAIL}:test_messages_are_shown_as_they_come",
+        "--json": f"{MAIL}:test_messages_are_shown_as_they_come",
+        "--storage": f"{MAIL}:test_a_storage_has_the_identity_and_its_own_lock",
+        "--identity": WAYS,
+        "--name": f"{MAIL}:test_a_message_is_sent_and_proven",
+        "--no-announce": f"{MAIL}:test_a_sender_is_announced_unless_told_not_to",
+        "--connect": WAYS,
+        "--listen": WAYS,
+        "--auto": WAYS,
     },
     ("netmesh", "paper"): {},
     ("netmesh", "paper", "make"): {
@@ -138,7 +168,8 @@ def test_the_named_test_uses_the_option(option: str, where: str) -> None:
     """So that the matrix cannot name a test that has nothing to do with it."""
     file, _, name = where.partition(":")
     tree = ast.parse((TESTS / file).read_text())
-    (found,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name)
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    (found,) = (n for n in tree.body if isinstance(n, kinds) and n.name == name)
     words = {n.value for n in ast.walk(found) if isinstance(n, ast.Constant)}
     assert option in words
 

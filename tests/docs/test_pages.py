@@ -22,6 +22,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # Each public module and the page that describes its names.
 MODULES = {
     "netmesh.announce": "announce.md",
+    "netmesh.bot": "bot.md",
     "netmesh.channel": "channel.md",
     "netmesh.channels": "channels.md",
     "netmesh.constants": "constants.md",
