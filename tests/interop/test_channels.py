@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,40 +19,17 @@ from typing import Any
 
 import pytest
 
+from interop.bulk import HEAD, Place, loopback, tcp, udp
+from interop.upstream import find
 from netmesh import Link, Node
 from netmesh.channels import Channel, TypedMessage
 from netmesh.errors import ChannelClosedError
-from netmesh.interfaces import UDP, TCPServer
 
 pytestmark = [pytest.mark.interop, pytest.mark.asyncio, pytest.mark.timeout(120)]
 
 PEER = Path(__file__).parent / "peers" / "channel_peer.py"
 PATIENCE = 40.0
 NAME = "netmesh.channels"
-CONFIG = """\
-[reticulum]
-enable_transport = no
-share_instance = no
-[interfaces]
-[[node]]
-type = TCPClientInterface
-enabled = yes
-target_host = 127.0.0.1
-target_port = {port}
-"""
-UDP_CONFIG = """\
-[reticulum]
-enable_transport = no
-share_instance = no
-[interfaces]
-[[node]]
-type = UDPInterface
-enabled = yes
-listen_ip = {theirs}
-listen_port = 4243
-forward_ip = {ours}
-forward_port = 4243
-"""
 
 
 @dataclass
@@ -126,43 +102,15 @@ class Peer:
                 self._events.append(json.loads(line))
 
 
-@pytest.fixture(params=["current", "old"])
-def python(request: pytest.FixtureRequest) -> str:
-    """The interpreter of the peer."""
-    if request.param == "current":
-        return sys.executable
-    old = os.environ.get("NETMESH_OLD_PEER_PYTHON", "")
-    if not Path(old).is_file():
-        pytest.skip("NETMESH_OLD_PEER_PYTHON names no interpreter")
-    return old
-
-
-def loopback(number: int) -> str:
-    """An address of the loopback network that no other process uses."""
-    pid = os.getpid()
-    return f"127.{192 + (pid >> 14 & 63)}.{pid >> 6 & 255}.{1 + ((pid & 63) << 2 | number)}"
-
-
 @asynccontextmanager
-async def meeting(
-    python: str, folder: Path, *, datagrams: bool = False
-) -> AsyncIterator[tuple[Node, Peer, str]]:
-    """A node, the peer connected to it, and the peer's destination."""
-    ours, theirs = loopback(0), loopback(1)
-    interface = (
-        UDP(ours, 4243, forward_host=theirs, forward_port=4243)
-        if datagrams
-        else TCPServer("127.0.0.1")
-    )
-    async with Node(interfaces=[interface]) as node:
+async def meeting(python: str, folder: Path, place: Place) -> AsyncIterator[tuple[Node, Peer, str]]:
+    """A node, the peer, and the peer's destination."""
+    async with Node(interfaces=[place.interface], loop=place.loop) as node:
         port = node.interfaces()[0].port
-        (folder / "config").write_text(
-            UDP_CONFIG.format(ours=ours, theirs=theirs) if datagrams else CONFIG.format(port=port)
-        )
+        (folder / "config").write_text(HEAD + place.lines.format(port=port))
         process = await asyncio.create_subprocess_exec(
-            python,
-            str(PEER),
-            str(folder),
+            *place.prefix,
+            *(python, str(PEER), str(folder)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=1 << 22,
@@ -177,12 +125,14 @@ async def meeting(
 
 @asynccontextmanager
 async def talking(
-    python: str, folder: Path, *, who_opens: str = "we", datagrams: bool = False
+    python: str, folder: Path, *, who_opens: str = "we", place: Place | None = None
 ) -> AsyncIterator[tuple[Link, Channel, Peer]]:
     """A link that one of both opened, and both channels open."""
-    async with meeting(python, folder, datagrams=datagrams) as (node, peer, destination):
+    async with meeting(python, folder, place or tcp()) as (node, peer, destination):
+        theirs = bytes.fromhex(destination)
+        await find(node, theirs)  # the peer asks once alone, so its interface has to be up
         if who_opens == "we":
-            link = await node.connect(bytes.fromhex(destination), timeout=PATIENCE)
+            link = await node.connect(theirs, timeout=PATIENCE)
         else:
             own = await node.listen(NAME, channels=True)
             peer.do("connect", destination=own.hash.hex())
@@ -203,26 +153,45 @@ async def all_of(reader: asyncio.StreamReader) -> bytes:
     return await asyncio.wait_for(reader.read(), PATIENCE)
 
 
+async def messages(channel: Channel, peer: Peer, count: int) -> None:
+    """So many lines both ways, in order, and the longest message there and back."""
+    peer.do("send_lines", count=count)
+    deliveries = [await channel.send(Line(text)) for text in lines(count)]
+    got = [await channel.get(timeout=PATIENCE) for _ in range(count + 1)]
+    assert got == [Line(text) for text in lines(count)]
+    told = await peer.wait("lines")
+    assert told["count"] == count + 1
+    assert told["hash"] == digest("\n".join(lines(count)).encode())
+    for delivery in deliveries:
+        assert (await delivery.wait(timeout=PATIENCE)).ok
+    largest = content("largest", channel.mdu)
+    peer.do("echo", on=True)
+    await peer.wait("echoes")
+    await channel.send(Blob(largest))
+    assert (await peer.wait("blob", size=channel.mdu))["hash"] == digest(largest)
+    assert await channel.get(timeout=PATIENCE) == Blob(largest)
+
+
+async def streams(channel: Channel, peer: Peer, ours: int, theirs: int) -> None:
+    """A stream of so many bytes each way at once, to its end."""
+    peer.do("read", streams=[1])
+    await peer.wait("reads")
+    reader, writer = channel.open_reader(3), channel.open_writer(1)
+    peer.do("write", stream=3, seed="theirs 3", size=theirs, kind="random")
+    writer.write(content("ours 1", ours))
+    writer.close()
+    assert digest(await all_of(reader)) == digest(content("theirs 3", theirs))
+    await peer.wait("written", stream=3)
+    told = await peer.wait("stream", stream=1)
+    assert (told["size"], told["hash"]) == (ours, digest(content("ours 1", ours)))
+    await asyncio.wait_for(writer.wait_closed(), PATIENCE)
+
+
 async def test_messages_arrive_in_order_in_both_directions(
     python: str, who_opens: str, tmp_path: Path
 ) -> None:
     async with talking(python, tmp_path, who_opens=who_opens) as (_, channel, peer):
-        peer.do("send_lines", count=200)
-        deliveries = [await channel.send(Line(text)) for text in lines(200)]
-        got = [await channel.get(timeout=PATIENCE) for _ in range(201)]
-        assert got == [Line(text) for text in lines(200)]
-        told = await peer.wait("lines")
-        assert told["count"] == 201
-        assert told["hash"] == digest("\n".join(lines(200)).encode())
-        for delivery in deliveries:
-            assert (await delivery.wait(timeout=PATIENCE)).ok
-        # The longest message that the link takes, there and back.
-        largest = content("largest", channel.mdu)
-        peer.do("echo", on=True)
-        await peer.wait("echoes")
-        await channel.send(Blob(largest))
-        assert (await peer.wait("blob", size=channel.mdu))["hash"] == digest(largest)
-        assert await channel.get(timeout=PATIENCE) == Blob(largest)
+        await messages(channel, peer, 200)
 
 
 async def test_streams_of_both_ends_arrive_whole(
@@ -257,20 +226,10 @@ async def test_streams_of_both_ends_arrive_whole(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has all of 127/8")
 async def test_streams_of_both_ends_arrive_whole_in_datagrams(python: str, tmp_path: Path) -> None:
-    ours, theirs = ("ours 1", 60_000, "random"), ("theirs 3", 40_000, "random")
-    async with talking(python, tmp_path, datagrams=True) as (link, channel, peer):
+    place = udp(loopback(0), loopback(1), 4243)
+    async with talking(python, tmp_path, place=place) as (link, channel, peer):
         assert link.mtu == 500
-        peer.do("read", streams=[1])
-        await peer.wait("reads")
-        reader, writer = channel.open_reader(3), channel.open_writer(1)
-        peer.do("write", stream=3, seed=theirs[0], size=theirs[1], kind=theirs[2])
-        writer.write(content(*ours))
-        writer.close()
-        assert digest(await all_of(reader)) == digest(content(*theirs))
-        await peer.wait("written", stream=3)
-        told = await peer.wait("stream", stream=1)
-        assert (told["size"], told["hash"]) == (ours[1], digest(content(*ours)))
-        await asyncio.wait_for(writer.wait_closed(), PATIENCE)
+        await streams(channel, peer, 60_000, 40_000)
 
 
 async def test_a_bidirectional_buffer_answers_lines_until_it_is_half_closed(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-PROGRAM = Path(__file__).parents[1] / "interop" / "peers" / "rns_peer.py"
+PEERS = Path(__file__).parents[1] / "interop" / "peers"
 PATIENCE = 40.0
 _CONFIG = """\
 [reticulum]
@@ -60,6 +60,7 @@ class Upstream:
         expect: Callable[[dict[str, Any]], dict[str, Any]],
         *,
         tries: int = 12,
+        within_s: float = _ATTEMPT_S,
     ) -> None:
         """Repeats an order until its answer is seen.
 
@@ -70,7 +71,7 @@ class Upstream:
             given = order()
             self.do(what, **given)
             try:
-                await self.wait(answer, within_s=_ATTEMPT_S, **expect(given))
+                await self.wait(answer, within_s=within_s, **expect(given))
             except TimeoutError:
                 continue
             return
@@ -79,14 +80,19 @@ class Upstream:
 
 @asynccontextmanager
 async def upstream(
-    python: str, folder: Path, interface: str, prefix: list[str] | None = None
+    python: str,
+    folder: Path,
+    interface: str,
+    prefix: list[str] | None = None,
+    *,
+    program: str = "rns_peer.py",
 ) -> AsyncIterator[Upstream]:
     """A running process with one interface, given as lines of its configuration."""
     folder.mkdir(exist_ok=True)
     (folder / "config").write_text(_CONFIG + interface)
     process = await asyncio.create_subprocess_exec(
         *(prefix or []),
-        *(python, str(PROGRAM), str(folder)),
+        *(python, str(PEERS / program), str(folder)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=1 << 22,
