@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 LOCK = threading.Lock()
@@ -41,3 +42,9 @@ def content(seed: str, size: int, kind: str = "random") -> bytes:
 def digest(data: bytes) -> str:
     """What names content in events."""
     return hashlib.sha256(data).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """The same of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
