@@ -225,12 +225,20 @@ class TCPServer(InterfaceOptions):
     :attr:`Interface.port`. "0.0.0.0" is every IPv4 address alone, "::" every IPv6 one. With
     ``device`` only connections over that network device are taken. At most ``connections_max``
     are open at once (4096).
+
+    An address whose connections end within ``flap_threshold_s`` more than ``flap_grace`` times,
+    without a longer one in between, is turned away until ``flap_block_s`` after the last time;
+    a threshold of 0 turns this off. IPv6 addresses count by their network of 64 bits; the
+    loopback addresses never do. Upstream's Backbone blocks for 12 hours, its TCP server never.
     """
 
     host: str = ""
     port: int = 0
     connections_max: int | None = field(default=None, kw_only=True)
     device: str | None = field(default=None, kw_only=True)
+    flap_threshold_s: float = field(default=20.0, kw_only=True)
+    flap_grace: int = field(default=5, kw_only=True)
+    flap_block_s: float = field(default=60.0, kw_only=True)
 
     def __repr__(self) -> str:
         return _shown(self, {"host": self.host, "port": self.port})
@@ -242,7 +250,12 @@ class TCPServer(InterfaceOptions):
         setup = InterfaceOptions._setup(self) | {"host": self.host, "port": self.port}
         if self.connections_max is not None:
             setup["connections_max"] = self.connections_max
-        return setup | {"device": self.device or ""}
+        return setup | {
+            "device": self.device or "",
+            "flap_threshold_ms": round(self.flap_threshold_s * 1000),
+            "flap_grace": self.flap_grace,
+            "flap_block_ms": round(self.flap_block_s * 1000),
+        }
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -807,7 +820,14 @@ class InterfaceInfo:
     opened: int
     """Connections made or accepted."""
     refused: int
-    """Connections refused for want of room or descriptors."""
+    """Connections that a server, or peers that automatic discovery, did not take."""
+    refusals: Mapping[str, int]
+    """The same by reason: "limit" (so many are open), "resources" (no descriptor or memory),
+    "flapping" (see :class:`TCPServer`)."""
+    flaps: int
+    """Connections to a server that ended sooner than ``flap_threshold_s``."""
+    flaps_evicted: int
+    """Addresses of those that made room for others: 512 are remembered."""
     wire_rx_bytes: int
     """Bytes in, with framing."""
     wire_tx_bytes: int

@@ -44,6 +44,7 @@ static bool setup_is_sane(const nm_iface_setup *setup) {
          setup->retry_max_ms > 0 && setup->connect_timeout_ms > 0 &&
          is_terminated(setup->device, sizeof(setup->device)) &&
          (!nm_medium_is_parent(setup->medium) || setup->connections_max > 0) &&
+         setup->flaps.block_ms > 0 &&
          (setup->medium != NM_MEDIUM_UDP || udp_is_sane(setup)) &&
          (setup->medium != NM_MEDIUM_AUTO || auto_is_sane(&setup->automatic)) &&
          (setup->medium != NM_MEDIUM_TCP_CLIENT ||

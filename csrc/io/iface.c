@@ -57,6 +57,15 @@ const char *nm_port_drop_name(nm_port_drop reason) {
   return (size_t)reason < NM_PORT_DROP_COUNT ? names[reason] : "unknown";
 }
 
+const char *nm_port_refusal_name(nm_port_refusal reason) {
+  static const char *const names[] = {
+      [NM_PORT_REFUSED_LIMIT] = "limit",
+      [NM_PORT_REFUSED_RESOURCES] = "resources",
+      [NM_PORT_REFUSED_FLAPPING] = "flapping",
+  };
+  return (size_t)reason < NM_PORT_REFUSED_COUNT ? names[reason] : "unknown";
+}
+
 /* The type whose properties a medium has (RNS 1, 7.3). */
 static const char *kind_of(nm_medium medium) {
   return medium == NM_MEDIUM_LOCAL_CLIENT ? "local"
@@ -92,6 +101,8 @@ int nm_iface_setup_default(nm_iface_setup *setup, nm_medium medium,
   setup->retry_max_ms = medium == NM_MEDIUM_LOCAL_CLIENT ? 8000 : 60000;
   setup->connect_timeout_ms = 5000;
   setup->connections_max = 4096;
+  setup->flaps = (nm_flap_limits){
+      .threshold_ms = 20000, .grace = 5, .block_ms = 60000, .loopback = false};
   setup->queue_bytes = 4u << 20;
   setup->queue_packets = 8192;
   int status = nm_iface_spec_default(&setup->spec, kind_of(medium), label);

@@ -4,6 +4,7 @@
 #define NM_IO_IFACE_H
 
 #include "base/block.h"
+#include "io/flaps.h"
 #include "stack/iface.h"
 
 /* What carries the bytes. */
@@ -68,6 +69,7 @@ typedef struct nm_iface_setup {
   uint32_t connect_timeout_ms; /* 5000 */
   uint32_t connections_max;    /* server: open at once, 4096; AUTO:
                                   peers, 1024 */
+  nm_flap_limits flaps;        /* server: connections that come and go */
   uint32_t queue_bytes;        /* waiting output of one connection, 4 MiB */
   uint32_t queue_packets;      /* 8192 */
   char instance[NM_INSTANCE_MAX + 1]; /* local client: "default" */
@@ -127,6 +129,16 @@ typedef enum nm_port_drop {
 /* "offline", ... Never NULL. */
 const char *nm_port_drop_name(nm_port_drop reason);
 
+/* Connections, or AUTO peers, that a parent did not take. */
+typedef enum nm_port_refusal {
+  NM_PORT_REFUSED_LIMIT,     /* connections_max are open */
+  NM_PORT_REFUSED_RESOURCES, /* no descriptor or memory */
+  NM_PORT_REFUSED_FLAPPING,  /* its address came and went too fast */
+  NM_PORT_REFUSED_COUNT
+} nm_port_refusal;
+/* "limit", ... Never NULL. */
+const char *nm_port_refusal_name(nm_port_refusal reason);
+
 /* One interface as it is. Plain values, no pointers. */
 typedef struct nm_iface_info {
   nm_iface_id id;
@@ -165,8 +177,11 @@ typedef struct nm_iface_info {
   int os_error;            /* its libuv error, negative */
   uint32_t tries;          /* attempts since the last success */
   uint64_t opened;         /* connections made or accepted */
-  uint64_t refused;        /* accepts refused: connections_max, descriptors */
-  uint64_t wire_rx_bytes;  /* with framing */
+  uint64_t refused;        /* connections not taken, for any reason */
+  uint64_t refusals[NM_PORT_REFUSED_COUNT];
+  uint64_t flaps;         /* connections that ended too soon */
+  uint64_t flaps_evicted; /* addresses of those that made room for others */
+  uint64_t wire_rx_bytes; /* with framing */
   uint64_t wire_tx_bytes;
   uint64_t rx_discarded_bytes; /* outside of frames, or of bad ones */
   uint64_t rx_runts;

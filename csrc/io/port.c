@@ -653,7 +653,14 @@ static void fill_info(const nm_port *port, nm_iface_info *info) {
   info->os_error = port->os_error;
   info->tries = port->tries;
   info->opened = port->opened;
-  info->refused = port->refused;
+  for (size_t i = 0; i < NM_PORT_REFUSED_COUNT; i++) {
+    info->refusals[i] = port->refusals[i];
+    info->refused += port->refusals[i];
+  }
+  if (port->listener != NULL) {
+    info->flaps = port->listener->flaps.counted;
+    info->flaps_evicted = port->listener->flaps.evicted;
+  }
   info->wire_rx_bytes = port->wire_rx;
   info->wire_tx_bytes = port->wire_tx;
   memcpy(info->drops, port->drops, sizeof(info->drops));

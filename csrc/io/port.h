@@ -79,7 +79,8 @@ struct nm_conn {
   uint32_t reads; /* in the turn number `read_turn` */
   uint64_t read_turn;
   uint64_t opened_us;
-  bool fed; /* a good frame came in */
+  nm_flap_key from; /* of an accepted one */
+  bool fed;         /* a good frame came in */
   /* Told when the stream ended by itself, with a libuv error. */
   void (*ended)(nm_port *port, int error);
 };
@@ -100,6 +101,7 @@ typedef struct nm_listener {
   int fd;
   int reserve_fd;
   uint32_t backoff_ms;
+  nm_flaps flaps;
 } nm_listener;
 
 struct nm_port {
@@ -149,7 +151,7 @@ struct nm_port {
   uint32_t tries;
   uint32_t connections;
   uint64_t opened;
-  uint64_t refused;
+  uint64_t refusals[NM_PORT_REFUSED_COUNT];
   uint64_t wire_rx;
   uint64_t wire_tx;
   uint64_t discarded;

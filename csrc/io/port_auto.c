@@ -50,7 +50,9 @@ static void add_peer(nm_auto *a, nm_auto_device *device,
   nm_auto_peer *peer =
       nm_auto_peer_add(&a->peers, address, index, node->loop->now.mono_us);
   if (peer == NULL) {
-    a->port->refused++;
+    bool full = a->peers.table.count >= a->peers.peers_max;
+    a->port
+        ->refusals[full ? NM_PORT_REFUSED_LIMIT : NM_PORT_REFUSED_RESOURCES]++;
     return;
   }
   nm_iface_setup setup;
@@ -64,7 +66,7 @@ static void add_peer(nm_auto *a, nm_auto_device *device,
   nm_wipe(&setup, sizeof(setup));
   if (status != NM_OK) {
     nm_auto_peer_remove(&a->peers, peer);
-    a->port->refused++;
+    a->port->refusals[NM_PORT_REFUSED_RESOURCES]++;
     return;
   }
   peer->user = port;

@@ -1,7 +1,8 @@
 /* TCP servers: each accepted connection is an interface of its own. A server
  * survives storms: it takes a bounded number of connections per turn, closes
- * those beyond its limit at once, and without free descriptors takes the
- * waiting ones off the queue with the one it holds in reserve.
+ * those beyond its limit and those of addresses that flap at once, and without
+ * free descriptors takes the waiting ones off the queue with the one it holds
+ * in reserve.
  */
 #include "io/port.h"
 
@@ -16,8 +17,11 @@
 
 static void on_child_ended(nm_port *port, int error) {
   nm_port *server = port->parent;
+  uint64_t now_us = port->node->loop->now.mono_us;
   (void)error;
-  (void)server;
+  nm_flaps_ended(&server->listener->flaps, &server->setup->flaps,
+                 port->node->mem, &port->conn->from,
+                 now_us - port->conn->opened_us, now_us);
   nm_port_remove(port);
 }
 
@@ -55,7 +59,8 @@ const nm_port_ops nm_port_tcp_child = {.start = start_child,
                                        .change = change_stream};
 
 /* Takes |fd| over in every case. */
-static bool adopt(nm_port *server, int fd, const char *host, uint16_t number) {
+static bool adopt(nm_port *server, int fd, const char *host, uint16_t number,
+                  const nm_flap_key *from) {
   nm_iface_setup setup;
   nm_port *port = NULL;
   nm_port_inherit(server, &setup);
@@ -74,6 +79,7 @@ static bool adopt(nm_port *server, int fd, const char *host, uint16_t number) {
     nm_port_remove(port);
     return false;
   }
+  port->conn->from = *from;
   if (nm_conn_start(port->conn, on_child_ended) != 0) {
     nm_port_remove(port);
     return false;
@@ -124,7 +130,7 @@ static void back_off(nm_port *port, int error) {
         break;
       }
       nm_fd_close(fd);
-      port->refused++;
+      port->refusals[NM_PORT_REFUSED_RESOURCES]++;
     }
     listener->reserve_fd = nm_reserve_open();
   }
@@ -136,6 +142,26 @@ static void back_off(nm_port *port, int error) {
   nm_loop_arm(loop, &port->timer,
               loop->now.mono_us + (uint64_t)listener->backoff_ms * 1000);
   nm_port_trouble_set(port, NM_PORT_ACCEPT, error);
+}
+
+/* One that was accepted becomes a port, or is closed for a reason. */
+static void take(nm_port *port, int fd, const char *host, uint16_t number) {
+  const nm_flap_limits *limits = &port->setup->flaps;
+  nm_flap_key from = nm_flap_key_of(limits, host);
+  nm_port_refusal reason;
+  if (nm_flaps_blocked(&port->listener->flaps, limits, &from,
+                       port->node->loop->now.mono_us)) {
+    reason = NM_PORT_REFUSED_FLAPPING;
+  } else if (port->connections >= port->setup->connections_max) {
+    reason = NM_PORT_REFUSED_LIMIT;
+  } else if (adopt(port, fd, host, number, &from)) {
+    return;
+  } else {
+    port->refusals[NM_PORT_REFUSED_RESOURCES]++; /* and closed */
+    return;
+  }
+  nm_fd_close(fd);
+  port->refusals[reason]++;
 }
 
 static void accept_some(nm_port *port) {
@@ -154,12 +180,7 @@ static void accept_some(nm_port *port) {
       return;
     }
     port->listener->backoff_ms = 0;
-    if (port->connections >= port->setup->connections_max) {
-      nm_fd_close(fd);
-      port->refused++;
-    } else if (!adopt(port, fd, host, number)) {
-      port->refused++;
-    }
+    take(port, fd, host, number);
   }
 }
 
@@ -232,11 +253,18 @@ static void change(nm_port *port) {
   (void)port;
 }
 
+static void dispose(nm_port *port) {
+  if (port->listener != NULL) {
+    nm_flaps_free(&port->listener->flaps, port->node->mem);
+  }
+}
+
 const nm_port_ops nm_port_tcp_server = {.start = start,
                                         .send = put_nothing,
                                         .pause = pause_listening,
                                         .stop = stop,
-                                        .change = change};
+                                        .change = change,
+                                        .dispose = dispose};
 
 int nm_port_serve(nm_node *node, nm_ask *ask) {
   nm_iface_setup setup = ask->c.u.iface;

@@ -20,6 +20,12 @@ static const nm_py_column setup_columns[] = {
     SETUP(retry_max_ms, U32, 1, UINT32_MAX),
     SETUP(connect_timeout_ms, U32, 1, UINT32_MAX),
     SETUP(connections_max, U32, 1, UINT32_MAX),
+    NM_PY_COLUMN_IN("flap_threshold_ms", U32, nm_iface_setup,
+                    flaps.threshold_ms, 0, UINT32_MAX),
+    NM_PY_COLUMN_IN("flap_grace", U32, nm_iface_setup, flaps.grace, 0,
+                    UINT32_MAX),
+    NM_PY_COLUMN_IN("flap_block_ms", U32, nm_iface_setup, flaps.block_ms, 1,
+                    UINT32_MAX),
     SETUP(queue_bytes, U32, 1, UINT32_MAX),
     SETUP(queue_packets, U32, 1, UINT32_MAX),
     SETUP(local_tcp, BOOL, 0, 0),
@@ -200,6 +206,8 @@ static const nm_py_column info_columns[] = {
     INFO(tries, U32),
     INFO(opened, U64),
     INFO(refused, U64),
+    INFO(flaps, U64),
+    INFO(flaps_evicted, U64),
     INFO(wire_rx_bytes, U64),
     INFO(wire_tx_bytes, U64),
     INFO(rx_discarded_bytes, U64),
@@ -223,14 +231,26 @@ static PyObject *with(PyObject *dict, const char *name, PyObject *value) {
   return dict;
 }
 
+static PyObject *with_count(PyObject *dict, const char *name, uint64_t count) {
+  return count == 0 ? dict
+                    : with(dict, name, PyLong_FromUnsignedLongLong(count));
+}
+
 /* Output that was dropped by reason, without those that never happened. */
 static PyObject *port_drops(const nm_iface_info *info) {
   PyObject *dict = PyDict_New();
-  for (int i = 0; dict != NULL && i < NM_PORT_DROP_COUNT; i++) {
-    if (info->drops[i] != 0) {
-      dict = with(dict, nm_port_drop_name((nm_port_drop)i),
-                  PyLong_FromUnsignedLongLong(info->drops[i]));
-    }
+  for (int i = 0; i < NM_PORT_DROP_COUNT; i++) {
+    dict = with_count(dict, nm_port_drop_name((nm_port_drop)i), info->drops[i]);
+  }
+  return dict;
+}
+
+/* The same of connections that were not taken. */
+static PyObject *port_refusals(const nm_iface_info *info) {
+  PyObject *dict = PyDict_New();
+  for (int i = 0; i < NM_PORT_REFUSED_COUNT; i++) {
+    dict = with_count(dict, nm_port_refusal_name((nm_port_refusal)i),
+                      info->refusals[i]);
   }
   return dict;
 }
@@ -241,6 +261,7 @@ PyObject *nm_py_iface_info_dict(nm_state *state, const nm_iface_info *info) {
   dict = with(dict, "medium_name",
               PyUnicode_FromString(nm_medium_name(info->medium)));
   dict = with(dict, "drops", port_drops(info));
+  dict = with(dict, "refusals", port_refusals(info));
   return with(dict, "counters",
               nm_py_iface_counters_dict(state, &info->counters));
 }

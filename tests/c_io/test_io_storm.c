@@ -130,6 +130,149 @@ NM_TEST(a_storm_of_connections_that_close_at_once_disturbs_no_other) {
   NM_CHECK_OK(nm_loop_stop(loop));
 }
 
+static nm_iface_info info_of(io_node *n, nm_iface_id id) {
+  nm_iface_info info;
+  NM_CHECK(io_info(n, id, &info));
+  return info;
+}
+
+/* A connection from a loopback address, which the server may turn away. */
+static void come_and_go(const char *from, uint16_t port) {
+  struct sockaddr_in address = {.sin_family = AF_INET};
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  NM_CHECK(fd >= 0);
+  NM_CHECK(inet_pton(AF_INET, from, &address.sin_addr) == 1);
+  NM_CHECK(bind(fd, (const void *)&address, sizeof(address)) == 0);
+  address.sin_port = htons(port);
+  NM_CHECK(inet_pton(AF_INET, "127.0.0.1", &address.sin_addr) == 1);
+  NM_CHECK(connect(fd, (const void *)&address, sizeof(address)) == 0);
+  close(fd);
+}
+
+/* Until the server has met so many connections, and none is open but |open|. */
+static nm_iface_info settled(io_node *n, nm_iface_id server, uint64_t met,
+                             uint32_t open) {
+  uint64_t until = io_now_us() + (uint64_t)IO_PATIENCE_MS * 1000;
+  for (;;) {
+    nm_iface_info info = info_of(n, server);
+    if (info.flaps + info.refused + open == met && info.connections == open) {
+      return info;
+    }
+    nm_test_context("flaps %llu, refused %llu, open %u",
+                    (unsigned long long)info.flaps,
+                    (unsigned long long)info.refused, info.connections);
+    NM_CHECK(io_now_us() < until);
+    io_drain(n);
+  }
+}
+
+NM_TEST(an_address_that_flaps_is_turned_away_and_no_other) {
+  enum { STORM = 3000 };
+  nm_loop *loop = io_loop(0);
+  io_node server;
+  io_node client;
+  uint16_t port;
+  io_open(&server, loop, NULL);
+  io_open(&client, loop, NULL);
+  nm_iface_setup setup = io_setup(NM_MEDIUM_TCP_SERVER, "server");
+  memcpy(setup.host, "127.0.0.1", 10);
+  setup.flaps = (nm_flap_limits){
+      .threshold_ms = 600000, .grace = 5, .block_ms = 600000, .loopback = true};
+  nm_iface_id listener = io_add(&server, &setup, &port);
+  /* One after the other, so that each has ended before the next one comes. */
+  for (uint64_t i = 1; i <= 6; i++) {
+    come_and_go("127.0.0.2", port);
+    nm_iface_info info = settled(&server, listener, i, 0);
+    NM_CHECK_INT(info.refused, 0);
+  }
+  int before = io_open_descriptors();
+  for (int i = 0; i < STORM; i++) {
+    come_and_go("127.0.0.2", port);
+  }
+  nm_iface_info info = settled(&server, listener, 6 + STORM, 0);
+  NM_CHECK_INT(info.flaps, 6);
+  NM_CHECK_INT(info.opened, 6);
+  NM_CHECK_INT(info.refusals[NM_PORT_REFUSED_FLAPPING], STORM);
+  NM_CHECK(io_open_descriptors() <= before);
+  /* Another address is served as ever. */
+  (void)io_connect(&client, port);
+  io_await_online(&server, listener, true);
+  info = settled(&server, listener, 6 + STORM + 1, 1);
+  nm_destination_hash hash = io_listen(&server, 7, "test.storm", NULL);
+  io_announce(&server, &hash);
+  io_await_path(&client, &hash);
+  NM_CHECK_INT(io_send(&client, &hash, "still here"), NM_RECEIPT_DELIVERED);
+  io_close(&client);
+  io_close(&server);
+  NM_CHECK_OK(nm_loop_stop(loop));
+}
+
+static bool blocked(const nm_flaps *flaps, const nm_flap_limits *limits,
+                    const char *host, uint64_t now_us) {
+  nm_flap_key key = nm_flap_key_of(limits, host);
+  return nm_flaps_blocked(flaps, limits, &key, now_us);
+}
+
+static void ended(nm_flaps *flaps, const nm_flap_limits *limits,
+                  const char *host, uint64_t lived_us, uint64_t now_us) {
+  nm_flap_key key = nm_flap_key_of(limits, host);
+  nm_flaps_ended(flaps, limits, &nm_mem_system, &key, lived_us, now_us);
+}
+
+NM_TEST(flaps_are_counted_forgotten_and_bounded) {
+  const nm_flap_limits limits = {
+      .threshold_ms = 20000, .grace = 2, .block_ms = 60000};
+  const uint64_t second = 1000000;
+  const uint64_t now = 1000 * second;
+  nm_flaps flaps = {0};
+  for (int i = 0; i < 3; i++) {
+    NM_CHECK(!blocked(&flaps, &limits, "10.0.0.1", now));
+    ended(&flaps, &limits, "10.0.0.1", 19 * second, now);
+  }
+  NM_CHECK(blocked(&flaps, &limits, "10.0.0.1", now));
+  NM_CHECK(!blocked(&flaps, &limits, "10.0.0.2", now));
+  /* Until the time is over, and then all over again. */
+  NM_CHECK(blocked(&flaps, &limits, "10.0.0.1", now + 60 * second - 1));
+  NM_CHECK(!blocked(&flaps, &limits, "10.0.0.1", now + 60 * second));
+  ended(&flaps, &limits, "10.0.0.1", 0, now + 60 * second);
+  NM_CHECK(!blocked(&flaps, &limits, "10.0.0.1", now + 60 * second));
+  /* One that lives long enough clears its address. */
+  for (int i = 0; i < 6; i++) {
+    uint64_t lived = i % 3 == 2 ? 20 * second : 0;
+    ended(&flaps, &limits, "10.0.0.3", lived, now);
+  }
+  NM_CHECK(!blocked(&flaps, &limits, "10.0.0.3", now));
+  /* IPv6 by its network; this machine's own addresses not at all. */
+  static const char *const same[] = {"2001:db8::1", "2001:db8::2",
+                                     "2001:db8::ffff:1"};
+  for (int i = 0; i < 3; i++) {
+    ended(&flaps, &limits, same[i], 0, now);
+    ended(&flaps, &limits, "127.0.0.1", 0, now);
+    ended(&flaps, &limits, "::1", 0, now);
+    ended(&flaps, &limits, "no address", 0, now);
+  }
+  NM_CHECK(blocked(&flaps, &limits, "2001:db8::9", now));
+  NM_CHECK(!blocked(&flaps, &limits, "2001:db8:0:1::9", now));
+  NM_CHECK(!blocked(&flaps, &limits, "127.0.0.1", now));
+  NM_CHECK(!blocked(&flaps, &limits, "::1", now));
+  NM_CHECK_INT(flaps.counted, 3 + 1 + 4 + 3);
+  /* The one that was seen last makes no room. */
+  for (unsigned i = 0; i < 2 * NM_FLAPS_MAX; i++) {
+    char host[NM_ADDRESS_TEXT_MAX];
+    (void)snprintf(host, sizeof(host), "11.0.%u.%u", i / 256, i % 256);
+    ended(&flaps, &limits, host, 0, now + i);
+    ended(&flaps, &limits, "2001:db8::1", 0, now + i);
+  }
+  NM_CHECK_INT(flaps.used, NM_FLAPS_MAX);
+  NM_CHECK_INT(flaps.evicted, 2 * NM_FLAPS_MAX + 2 - NM_FLAPS_MAX);
+  NM_CHECK(blocked(&flaps, &limits, "2001:db8::9", now + second));
+  nm_flaps_free(&flaps, &nm_mem_system);
+  nm_flap_limits off = limits;
+  off.threshold_ms = 0;
+  ended(&flaps, &off, "10.0.0.1", 0, now);
+  NM_CHECK_INT(flaps.counted, 0);
+}
+
 /* Whether a plain connection is taken. */
 static bool takes(const char *address, uint16_t port) {
   struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
