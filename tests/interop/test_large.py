@@ -57,7 +57,9 @@ async def told(peer: Peer, what: str, answer: str, **fields: Any) -> dict[str, A
 
 async def grown(*ends: Peer) -> list[int]:
     """How much the memory of each has grown since this was asked last."""
-    return [(await told(each, "memory", "memory"))["growth"] for each in ends]
+    growth = [(await told(each, "memory", "memory"))["growth"] for each in ends]
+    print("grown by", [f"{each / MIB:.1f} MiB" for each in growth])
+    return growth
 
 
 @pytest.fixture(params=["noise", "text"])

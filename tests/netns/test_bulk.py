@@ -31,7 +31,7 @@ LOSSES = [
     if (release, share) == ("current", 0.03)
     else pytest.param(release, share, marks=pytest.mark.slow)
     for release in ("current", "old")
-    for share in (0.01, 0.03, 0.1)
+    for share in (0.03, 0.1)
 ]
 MTU = {"auto": 1196, "udp": 500}
 """Of links: upstream's UDP interface has no part in the discovery of MTUs (RNS 2, 5.1)."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 
 import pytest
 
 from netmesh import Node
-from netmesh.interfaces import InterfaceTrouble, TCPClient, TCPServer
+from netmesh.interfaces import InterfaceInfo, InterfaceTrouble, TCPClient, TCPServer
 from netns.exchanges import between
 from netns.upstream import PATIENCE
 from netns.wires import Network, network
@@ -96,3 +97,35 @@ async def test_a_client_waits_for_its_device(net: Network) -> None:
             net.b.ip("addr", "add", "10.8.0.2/24", "dev", "eth1")
             await interface.wait_online(timeout=PATIENCE)
             await between(client, server)
+
+
+async def test_an_address_that_flaps_is_turned_away_until_its_time_is_over(net: Network) -> None:
+    server = TCPServer("0.0.0.0", 4242, flap_threshold_s=600, flap_grace=2, flap_block_s=1)
+    with net.a.loop() as one:
+        async with Node(interfaces=[server], loop=one, shared_instance=False) as node:
+            (interface,) = node.interfaces()
+
+            async def come_and_go() -> None:
+                with net.b.inside(), socket.socket() as plain:
+                    plain.settimeout(PATIENCE)
+                    plain.connect(("10.9.0.1", 4242))
+
+            async def until_met(count: int) -> InterfaceInfo:
+                async with asyncio.timeout(PATIENCE):
+                    while True:
+                        info = await interface.info()
+                        if info.flaps + info.refused >= count and not info.connections:
+                            return info
+                        await asyncio.sleep(0.005)
+
+            for number in (1, 2, 3):
+                await come_and_go()
+                assert (await until_met(number)).refusals == {}
+            await come_and_go()
+            info = await until_met(4)
+            assert (info.flaps, info.opened, info.refusals) == (3, 3, {"flapping": 1})
+            async with asyncio.timeout(PATIENCE):
+                while info.opened == 3:
+                    await come_and_go()
+                    info = await interface.info()
+            assert info.refused > 1
