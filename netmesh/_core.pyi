@@ -1259,7 +1259,7 @@ class NodeCore:
     def close(self) -> None: ...                     # the last event tells of it
     def credit(self, count: int, /) -> None: ...     # with manual_credit
     def mail_credit(self, count: int, /) -> None: ...  # the same for received messages
-    def follow(self, on: bool, /) -> None: ...       # progress of quiet commands wakes too
+    def follow(self, progress: bool, paths: bool, /) -> None: ...   # which events wake even when no task waits for them
     def next_events(self, max: int, /) -> list[tuple[int, int, Any]]: ...
         # (kind, ticket, body): REPLY RawReply; EVENT RawEvent; FRAME and TAP (iface, incoming, mono_us, unix_us, frame);
         # TROUBLE (kind, iface, port trouble, os error, file, mono_us, unix_us); CLOSED None

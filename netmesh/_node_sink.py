@@ -58,6 +58,7 @@ class NodeSink:
         self._online: set[int] = set()
         self._streams: list[Stream[Any]] = []
         self._taps: list[Stream[TappedFrame]] = []
+        self._progress_readers = 0
         self._heard: dict[int, Callable[[AnnounceHeard], object]] = {}
         self._mail: dict[DestinationHash, Callable[[RawMail], object]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -87,11 +88,16 @@ class NodeSink:
         self._follow()
 
     def _follow(self) -> None:
-        """Progress is told at once while a stream asks for it."""
+        """Progress and paths are told at once while somebody asks for them."""
         if "_driver" in self.__dict__:
-            self._driver.core.follow(
-                any(EventKind.PROGRESS in each._codes for each in self._streams)
-            )
+            asked = frozenset[int]().union(*(each._codes for each in self._streams))
+            progress = self._progress_readers > 0 or EventKind.PROGRESS in asked
+            self._driver.core.follow(progress, EventKind.PATH in asked)
+
+    def _read_progress(self, more: int) -> None:
+        """So many readers more, or less, of what links receive."""
+        self._progress_readers += more
+        self._follow()
 
     def tap(self, *, buffer: int = BUFFER) -> Stream[TappedFrame]:
         """Every frame in and out, as a stream; at most ``buffer`` wait, newer ones are lost."""

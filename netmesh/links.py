@@ -465,6 +465,7 @@ class Link:
             await self._ask("link_shelve", folder=shelf, on=True, size_max=size_max or 0)
         if progress is not None:
             self._progress.append(progress)
+            self._node._read_progress(1)
         try:
             event = await self._next_resource(timeout)
         except BaseException:
@@ -474,6 +475,7 @@ class Link:
         finally:
             if progress is not None:
                 self._progress.remove(progress)
+                self._node._read_progress(-1)
         path = event.path
         if target is not None:
             path = await asyncio.to_thread(_place, event, target)

@@ -227,6 +227,7 @@ class Node(NodeTraffic):
             self._started = False
             raise
         self._driver = Driver(core, self)
+        self._follow()
         self._messenger = Messenger(self)
         self._host: Loop | None = host
         try:

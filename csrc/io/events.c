@@ -80,17 +80,32 @@ static bool deliver_replies(nm_node *node) {
   return true;
 }
 
-/* Whether the event may wait for a later one: progress that nobody follows. */
+/* Whether the event may wait for a later one: nobody follows its kind. */
+static bool may_wait(const nm_node *node, const nm_event *event,
+                     const nm_carried *carried) {
+  unsigned follows = atomic_load_explicit(&node->follows, memory_order_relaxed);
+  switch (event->kind) {
+  case NM_EVENT_PROGRESS:
+    return carried->ticket == 0
+               ? (follows & NM_FOLLOW_ARRIVALS) == 0
+               : carried->quiet && (follows & NM_FOLLOW_QUIET) == 0;
+  case NM_EVENT_PATH:
+    return (follows & NM_FOLLOW_PATHS) == 0;
+  default:
+    return false;
+  }
+}
+
 static bool fill_event(nm_node *node, nm_node_event *slot, nm_event *event) {
   nm_carried carried = nm_tickets_of(&node->tickets, event);
   slot->kind = NM_NODE_EVENT;
   slot->ticket = carried.ticket;
   slot->u.event = *event;
+  bool answers = carried.waiting != NULL && !carried.waiting->c.quiet;
   if (carried.waiting != NULL) {
-    nm_path_found(node, carried.waiting, event);
+    nm_path_found(node, carried.waiting, event); /* its reply comes next */
   }
-  return carried.quiet && event->kind == NM_EVENT_PROGRESS &&
-         !atomic_load_explicit(&node->follows, memory_order_relaxed);
+  return answers || may_wait(node, event, &carried);
 }
 
 static bool deliver_events(nm_node *node) {
@@ -297,8 +312,8 @@ void nm_node_mail_credit(nm_node *node, uint32_t count) {
   }
 }
 
-void nm_node_follow(nm_node *node, bool on) {
-  atomic_store_explicit(&node->follows, on, memory_order_relaxed);
+void nm_node_follow(nm_node *node, unsigned follows) {
+  atomic_store_explicit(&node->follows, follows, memory_order_relaxed);
 }
 
 int nm_node_fd(const nm_node *node) {

@@ -235,7 +235,7 @@ typedef struct nm_node {
   uint32_t credit;          /* immutable, and so are these: */
   uint32_t mail_credit;
   bool manual_credit;
-  atomic_bool follows; /* the reader wants all progress at once */
+  atomic_uint follows; /* nm_follow: what the reader wants at once */
   nm_published stats_out;
   pthread_mutex_t ifaces_lock; /* held to copy one pointer */
   nm_block *ifaces_out;

@@ -202,6 +202,7 @@ static nm_node *new_node(nm_loop *loop, const nm_node_config *config) {
   node->manual_credit = config->manual_credit;
   node->credit = or_default(config->credit, CREDIT_DEFAULT);
   node->mail_credit = or_default(config->mail_credit, node->credit);
+  atomic_init(&node->follows, NM_FOLLOW_ARRIVALS | NM_FOLLOW_PATHS);
   node->save_interval_us =
       (uint64_t)or_default(config->save_interval_s, SAVE_DEFAULT_S) * 1000000;
   node->waker.read_fd = -1;

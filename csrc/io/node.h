@@ -179,9 +179,15 @@ void nm_node_credit(nm_node *node, uint32_t count);
 /* The same for received messages. */
 void nm_node_mail_credit(nm_node *node, uint32_t count);
 
-/* Whether progress of quiet commands wakes the reader too [false]. Any thread.
- */
-void nm_node_follow(nm_node *node, bool on);
+/* Which events wake the reader that a later one may bring along: */
+typedef enum nm_follow {
+  NM_FOLLOW_QUIET = 1,    /* progress of quiet commands [not] */
+  NM_FOLLOW_ARRIVALS = 2, /* progress of what peers send */
+  NM_FOLLOW_PATHS = 4     /* paths found and lost */
+} nm_follow;
+
+/* |follows| is a sum of those. Any thread. */
+void nm_node_follow(nm_node *node, unsigned follows);
 
 /* The descriptor that becomes readable when a sleeping reader has events. It
  * belongs to the node. */

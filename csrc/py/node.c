@@ -310,12 +310,18 @@ static PyObject *node_next_events(PyObject *self, PyObject *arg) {
   return list;
 }
 
-static PyObject *node_follow(PyObject *self, PyObject *arg) {
-  int on = PyObject_IsTrue(arg);
-  if (on < 0) {
+static PyObject *node_follow(PyObject *self, PyObject *const *args,
+                             Py_ssize_t nargs) {
+  bool progress;
+  bool paths;
+  if (!nm_py_arity("follow", nargs, 2, 2) ||
+      nm_py_bool(args[0], "follow", "progress", &progress) < 0 ||
+      nm_py_bool(args[1], "follow", "paths", &paths) < 0) {
     return NULL;
   }
-  nm_node_follow(self_of(self)->node, on != 0);
+  nm_node_follow(self_of(self)->node,
+                 (progress ? NM_FOLLOW_QUIET | NM_FOLLOW_ARRIVALS : 0u) |
+                     (paths ? NM_FOLLOW_PATHS : 0u));
   Py_RETURN_NONE;
 }
 
@@ -411,9 +417,11 @@ static PyMethodDef node_methods[] = {
     {"next_events", node_next_events, METH_O,
      "next_events($self, max, /)\n--\n\n"
      "Up to max events as (kind, ticket, body)."},
-    {"follow", node_follow, METH_O,
-     "follow($self, on, /)\n--\n\n"
-     "Whether progress of quiet operations wakes the reader too."},
+    {"follow", (PyCFunction)(void (*)(void))node_follow, METH_FASTCALL,
+     "follow($self, progress, paths, /)\n--\n\n"
+     "Whether these wake the reader even when no task waits for them: "
+     "progress of quiet\noperations and of what peers send; paths found and "
+     "lost."},
     {"fileno", node_fileno, METH_NOARGS,
      "fileno($self, /)\n--\n\n"
      "The descriptor that is readable when a sleeping reader has events."},

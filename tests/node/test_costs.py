@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 
 from netmesh import Node
 from netmesh.constants import Context
-from netmesh.events import ProgressMade
+from netmesh.events import PathChanged, ProgressMade
 from netmesh.interfaces import Pipe
 from netmesh.loop import Loop
 from node.lossy import cable
@@ -133,6 +134,44 @@ async def test_a_small_resource_is_sealed_and_opened_without_a_change_of_threads
                 before = loop.stats().jobs_pooled
                 await soon(link.send_file(b"x" * size, compression="off"))
                 assert loop.stats().jobs_pooled - before == pooled
+
+
+async def test_what_arrives_wakes_the_loop_when_it_is_there() -> None:
+    """Not for each step of a resource, unless somebody follows them."""
+    async with linked(resources="all") as (link, other, _):
+        driver = other._node._driver
+        woken = 0
+        readable = driver._readable
+
+        def counted() -> None:
+            nonlocal woken
+            woken += 1
+            readable()
+
+        driver.loop.add_reader(driver.core.fileno(), counted)
+        content = bytes(400_000)
+        await soon(link.send_file(content, compression="off"))
+        assert (await other.resources.get(timeout=PATIENCE)).data == content
+        assert 1 <= woken <= 3
+        made: list[ProgressMade] = []
+        receiving = asyncio.ensure_future(other.receive_file(progress=made.append))
+        await asyncio.sleep(0)
+        await soon(link.send_file(content, compression="off"))
+        assert (await soon(receiving)).data == content
+        assert made
+        driver.loop.add_reader(driver.core.fileno(), readable)
+
+
+async def test_a_path_that_a_task_waits_for_wakes_the_loop_once() -> None:
+    async with joined() as (alice, bob):
+        for number in range(4):
+            echo = await bob.listen(NAME, identity=identity(number))
+            work = partial(alice.path, echo.hash, timeout=PATIENCE)
+            assert await turns_of(alice, work) == (1, 2)
+        async with alice.events(PathChanged) as changes:
+            late = await bob.listen(NAME, identity=identity(5))
+            await late.announce()
+            assert (await changes.get(timeout=PATIENCE)).destination == late.hash
 
 
 async def test_a_stream_of_progress_hears_of_files_that_nobody_else_follows() -> None:
