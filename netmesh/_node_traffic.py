@@ -170,7 +170,8 @@ class NodeTraffic(NodeTables, NodeSink):
                 destination=bytes(destination),
             )
         found = _records.path(reply.records[0])
-        await self._settle(found, reply.mono_us / 1e6)
+        if found.next_hop != found.destination:
+            await self._settle(found, reply.mono_us / 1e6)
         return found
 
     async def _settle(self, found: PathRecord, now_s: float) -> None:
@@ -181,7 +182,7 @@ class NodeTraffic(NodeTables, NodeSink):
         to 1.5.7; before 1.5 that really happens).
         """
         age = now_s - found.updated_s
-        if age < SETTLE_S and found.next_hop != found.destination:
+        if age < SETTLE_S:
             await asyncio.sleep(SETTLE_S - age)
 
     async def _no_route(self, reply: RawReply, destination: DestinationHash) -> Exception:

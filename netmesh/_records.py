@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from netmesh import records as r
-from netmesh._core import interface_hash
+from netmesh._core import frozen, interface_hash
 from netmesh.constants import (
     InterfaceMode,
     LinkMode,
@@ -17,6 +17,7 @@ from netmesh.constants import (
 
 US = 1_000_000
 BLOB = 10
+_PATH_STATES = {int(each): each for each in PathState}
 # What the core takes for "retained" in place of a time.
 RETAINED = -1
 
@@ -52,17 +53,18 @@ def blobs(joined: bytes) -> tuple[bytes, ...]:
 
 
 def path(core: dict[str, Any]) -> r.PathRecord:
-    """One path."""
-    return r.PathRecord(
+    """One path. A discovery ends with it."""
+    return frozen(
+        r.PathRecord,
         destination=core["destination"],
         next_hop=core["next_hop"],
         hops=core["hops"],
         interface=core["iface"],
-        updated_s=to_s(core["updated_mono_us"]),
-        updated_unix_s=to_s(core["updated_unix_us"]),
-        expires_s=to_s(core["expires_mono_us"]),
-        expires_unix_s=to_s(core["expires_unix_us"]),
-        state=PathState(core["state"]),
+        updated_s=core["updated_mono_us"] / US,
+        updated_unix_s=core["updated_unix_us"] / US,
+        expires_s=core["expires_mono_us"] / US,
+        expires_unix_s=core["expires_unix_us"] / US,
+        state=_PATH_STATES[core["state"]],
         announce_hash=core["announce_hash"],
         announce=core["announce"],
         random_blobs=blobs(core["blobs"]),
