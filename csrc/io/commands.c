@@ -136,6 +136,12 @@ const char *nm_command_name(nm_command_kind kind) {
   return (unsigned)kind < NM_COMMAND_COUNT ? names[kind] : "unknown";
 }
 
+/* So that a link may have its memory then: the class of 576 bytes. */
+#define LINK_OPEN_SIZE (offsetof(nm_ask, c) + offsetof(nm_command, u))
+_Static_assert(sizeof(void *) != 8 ||
+                   (LINK_OPEN_SIZE > 512 && LINK_OPEN_SIZE <= 576),
+               "a command that opens a link is as large as a link");
+
 size_t nm_command_size(nm_command_kind kind) {
   const nm_command *c = NULL;
   size_t base = offsetof(nm_command, u);
