@@ -1,72 +1,25 @@
 #include "wire/hdlc.h"
 
-#include <string.h>
+#include "wire/stuffing.h"
 
 #define ESCAPED_FLAG (NM_HDLC_FLAG ^ NM_HDLC_MASK)
 #define ESCAPED_ESCAPE (NM_HDLC_ESCAPE ^ NM_HDLC_MASK)
 
+static const nm_stuffing HDLC = {.flag = NM_HDLC_FLAG,
+                                 .escape = NM_HDLC_ESCAPE,
+                                 .flag_code = ESCAPED_FLAG,
+                                 .escape_code = ESCAPED_ESCAPE};
+
 size_t nm_hdlc_escaped_size(nm_span data) {
-  size_t n = data.len;
-  for (size_t i = 0; i < data.len; i++) {
-    n += data.ptr[i] == NM_HDLC_FLAG || data.ptr[i] == NM_HDLC_ESCAPE;
-  }
-  return n;
+  return nm_stuffing_size(&HDLC, data);
 }
 
 size_t nm_hdlc_frame_size(nm_span data) {
   return nm_hdlc_escaped_size(data) + 2;
 }
 
-#define ONES UINT64_C(0x0101010101010101)
-
-/* Not 0 when a byte of |word| is 0. */
-static uint64_t zero_bytes(uint64_t word) {
-  return (word - ONES) & ~word & (ONES << 7);
-}
-
-static bool is_special(uint8_t c) {
-  return c == NM_HDLC_FLAG || c == NM_HDLC_ESCAPE;
-}
-
-/* Where the next byte to be escaped is, from |at| on; the end when there is
- * none. Random bytes have one in 128, so eight are looked at together. */
-static size_t next_special(nm_span data, size_t at) {
-  uint64_t word;
-  while (data.len - at >= sizeof(word)) {
-    memcpy(&word, &data.ptr[at], sizeof(word));
-    if ((zero_bytes(word ^ (ONES * NM_HDLC_FLAG)) |
-         zero_bytes(word ^ (ONES * NM_HDLC_ESCAPE))) != 0) {
-      break;
-    }
-    at += sizeof(word);
-  }
-  while (at < data.len && !is_special(data.ptr[at])) {
-    at++;
-  }
-  return at;
-}
-
-/* Writes |data| escaped to a place that is known to be large enough. */
-static void put_escaped(nm_writer *w, nm_span data) {
-  size_t from = 0;
-  while (from < data.len) {
-    size_t to = next_special(data, from);
-    nm_writer_put(w, &data.ptr[from], to - from);
-    if (to < data.len) {
-      nm_writer_u8(w, NM_HDLC_ESCAPE);
-      nm_writer_u8(w, (uint8_t)(data.ptr[to++] ^ NM_HDLC_MASK));
-    }
-    from = to;
-  }
-}
-
 int nm_hdlc_escape(nm_writer *w, nm_span data) {
-  size_t n = nm_hdlc_escaped_size(data);
-  nm_writer part = nm_writer_of(nm_writer_reserve(w, n), n);
-  if (w->status == NM_OK) {
-    put_escaped(&part, data);
-  }
-  return w->status;
+  return nm_stuffing_escape(&HDLC, w, data);
 }
 
 int nm_hdlc_frame(nm_writer *w, nm_span data) {
@@ -74,59 +27,21 @@ int nm_hdlc_frame(nm_writer *w, nm_span data) {
   nm_writer part = nm_writer_of(nm_writer_reserve(w, n), n);
   if (w->status == NM_OK) {
     nm_writer_u8(&part, NM_HDLC_FLAG);
-    put_escaped(&part, data);
+    nm_stuffing_put(&HDLC, &part, data);
     nm_writer_u8(&part, NM_HDLC_FLAG);
   }
   return w->status;
 }
 
-/* Unescapes |data|, which begins at |base| of what the caller was given. */
-static int unescape_at(nm_writer *w, nm_span data, size_t base,
-                       nm_fault *fault) {
-  nm_reader r = nm_reader_of(data);
-  while (nm_reader_left(&r) > 0) {
-    size_t at = base + r.pos;
-    uint8_t c = nm_reader_u8(&r);
-    if (c == NM_HDLC_FLAG) {
-      return nm_fault_set(fault, NM_E(ESCAPE), "frame", at);
-    }
-    if (c == NM_HDLC_ESCAPE) {
-      c = nm_reader_u8(&r);
-      if (c != ESCAPED_FLAG && c != ESCAPED_ESCAPE) {
-        return nm_fault_set(fault, NM_E(ESCAPE), "frame", at);
-      }
-      c ^= NM_HDLC_MASK;
-    }
-    nm_writer_u8(w, c);
-  }
-  return w->status == NM_OK ? NM_OK
-                            : nm_fault_set(fault, w->status, "output", w->pos);
-}
-
 int nm_hdlc_unescape(nm_writer *w, nm_span data, nm_fault *fault) {
-  return unescape_at(w, data, 0, fault);
+  return nm_stuffing_unescape(&HDLC, w, data, 0, fault);
 }
 
 int nm_hdlc_unframe(nm_writer *w, nm_span frame, nm_fault *fault) {
-  nm_reader r = nm_reader_of(frame);
-  uint8_t first = nm_reader_u8(&r);
-  if (r.status != NM_OK) {
-    return nm_fault_set(fault, r.status, "frame", 0);
-  }
-  if (first != NM_HDLC_FLAG) {
-    return nm_fault_set(fault, NM_E(VALUE), "frame", 0);
-  }
-  nm_span content = nm_reader_until(&r, NM_HDLC_FLAG);
-  if (nm_reader_left(&r) == 0) {
-    return nm_fault_set(fault, NM_E(TRUNCATED), "frame", frame.len);
-  }
-  if (content.len == 0) {
-    return nm_fault_set(fault, NM_E(EMPTY), "frame", 1);
-  }
-  if (nm_reader_left(&r) > 1) {
-    return nm_fault_set(fault, NM_E(TRAILING), "frame", r.pos + 1);
-  }
-  return unescape_at(w, content, 1, fault);
+  nm_span content;
+  int status = nm_stuffing_content(&HDLC, frame, &content, fault);
+  return status != NM_OK ? status
+                         : nm_stuffing_unescape(&HDLC, w, content, 1, fault);
 }
 
 int nm_hdlc_decoder_init(nm_hdlc_decoder *d, uint8_t *storage,

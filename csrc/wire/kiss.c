@@ -1,36 +1,22 @@
 #include "wire/kiss.h"
 
+#include "wire/stuffing.h"
+
+static const nm_stuffing KISS = {.flag = NM_KISS_FEND,
+                                 .escape = NM_KISS_FESC,
+                                 .flag_code = NM_KISS_TFEND,
+                                 .escape_code = NM_KISS_TFESC};
+
 size_t nm_kiss_escaped_size(nm_span data) {
-  size_t n = data.len;
-  for (size_t i = 0; i < data.len; i++) {
-    n += data.ptr[i] == NM_KISS_FEND || data.ptr[i] == NM_KISS_FESC;
-  }
-  return n;
+  return nm_stuffing_size(&KISS, data);
 }
 
 size_t nm_kiss_frame_size(nm_span data) {
   return nm_kiss_escaped_size(data) + 3;
 }
 
-/* Writes |data| escaped to a place that is known to be large enough. */
-static void put_escaped(nm_writer *w, nm_span data) {
-  for (size_t i = 0; i < data.len; i++) {
-    uint8_t c = data.ptr[i];
-    if (c == NM_KISS_FEND || c == NM_KISS_FESC) {
-      nm_writer_u8(w, NM_KISS_FESC);
-      c = c == NM_KISS_FEND ? NM_KISS_TFEND : NM_KISS_TFESC;
-    }
-    nm_writer_u8(w, c);
-  }
-}
-
 int nm_kiss_escape(nm_writer *w, nm_span data) {
-  size_t n = nm_kiss_escaped_size(data);
-  nm_writer part = nm_writer_of(nm_writer_reserve(w, n), n);
-  if (w->status == NM_OK) {
-    put_escaped(&part, data);
-  }
-  return w->status;
+  return nm_stuffing_escape(&KISS, w, data);
 }
 
 int nm_kiss_frame(nm_writer *w, uint8_t command, nm_span data) {
@@ -42,62 +28,26 @@ int nm_kiss_frame(nm_writer *w, uint8_t command, nm_span data) {
   if (w->status == NM_OK) {
     nm_writer_u8(&part, NM_KISS_FEND);
     nm_writer_u8(&part, command);
-    put_escaped(&part, data);
+    nm_stuffing_put(&KISS, &part, data);
     nm_writer_u8(&part, NM_KISS_FEND);
   }
   return w->status;
 }
 
-/* Unescapes |data|, which begins at |base| of what the caller was given. */
-static int unescape_at(nm_writer *w, nm_span data, size_t base,
-                       nm_fault *fault) {
-  nm_reader r = nm_reader_of(data);
-  while (nm_reader_left(&r) > 0) {
-    size_t at = base + r.pos;
-    uint8_t c = nm_reader_u8(&r);
-    if (c == NM_KISS_FEND) {
-      return nm_fault_set(fault, NM_E(ESCAPE), "frame", at);
-    }
-    if (c == NM_KISS_FESC) {
-      c = nm_reader_u8(&r);
-      if (c != NM_KISS_TFEND && c != NM_KISS_TFESC) {
-        return nm_fault_set(fault, NM_E(ESCAPE), "frame", at);
-      }
-      c = c == NM_KISS_TFEND ? NM_KISS_FEND : NM_KISS_FESC;
-    }
-    nm_writer_u8(w, c);
-  }
-  return w->status == NM_OK ? NM_OK
-                            : nm_fault_set(fault, w->status, "output", w->pos);
-}
-
 int nm_kiss_unescape(nm_writer *w, nm_span data, nm_fault *fault) {
-  return unescape_at(w, data, 0, fault);
+  return nm_stuffing_unescape(&KISS, w, data, 0, fault);
 }
 
 int nm_kiss_unframe(nm_writer *w, nm_span frame, uint8_t *command,
                     nm_fault *fault) {
-  nm_reader r = nm_reader_of(frame);
-  uint8_t first = nm_reader_u8(&r);
-  if (r.status != NM_OK) {
-    return nm_fault_set(fault, r.status, "frame", 0);
-  }
-  if (first != NM_KISS_FEND) {
-    return nm_fault_set(fault, NM_E(VALUE), "frame", 0);
-  }
-  nm_span content = nm_reader_until(&r, NM_KISS_FEND);
-  if (nm_reader_left(&r) == 0) {
-    return nm_fault_set(fault, NM_E(TRUNCATED), "frame", frame.len);
-  }
-  if (content.len == 0) {
-    return nm_fault_set(fault, NM_E(EMPTY), "frame", 1);
-  }
-  if (nm_reader_left(&r) > 1) {
-    return nm_fault_set(fault, NM_E(TRAILING), "frame", r.pos + 1);
+  nm_span content;
+  int status = nm_stuffing_content(&KISS, frame, &content, fault);
+  if (status != NM_OK) {
+    return status;
   }
   nm_reader inner = nm_reader_of(content);
   *command = nm_reader_u8(&inner) & 0x0f;
-  return unescape_at(w, nm_reader_rest(&inner), 2, fault);
+  return nm_stuffing_unescape(&KISS, w, nm_reader_rest(&inner), 2, fault);
 }
 
 static uint8_t clamped(uint32_t v) {
