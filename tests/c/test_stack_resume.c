@@ -177,19 +177,45 @@ static void slow(void *user, int from, nm_span raw, net_fate *fate) {
   fate->delay_us[0] = 1000;
 }
 
-/* Sends until |segments| are stored, then the link ends. */
-static void interrupt(pair *p, shelf *s, nm_block *content, int segments) {
-  p->n->wires[0].fate = slow;
-  send_it(p, content, NM_RESOURCE_COMPRESS_OFF);
-  while (s->len < (uint64_t)segments * SEGMENT - 100) {
-    net_pass(p->n, 500);
+/* Content on its way to a shelf. */
+typedef struct trial {
+  shelf *s;
+  pair p;
+  nm_block *content;
+} trial;
+
+static trial new_trial(void) {
+  trial t = {.s = new_shelf(), .content = random_block(LEN)};
+  t.p = linked(t.s);
+  return t;
+}
+
+static void send_content(trial *t) {
+  send_it(&t->p, t->content, NM_RESOURCE_COMPRESS_OFF);
+}
+
+/* Sends until |segments| are stored, then the link ends; there is another. */
+static trial interrupted(int segments) {
+  trial t = new_trial();
+  net *n = t.p.n;
+  n->wires[0].fate = slow;
+  send_content(&t);
+  while (t.s->len < (uint64_t)segments * SEGMENT - 100) {
+    net_pass(n, 500);
   }
-  NM_CHECK_OK(nm_engine_link_close(p->n->engines[0], p->ends[0], p->n->now));
-  net_pass(p->n, 10000);
-  p->n->wires[0].fate = NULL;
-  net_settle(p->n);
-  NM_CHECK_INT(s->kept, 1);
-  NM_CHECK_INT(s->finished, 0);
+  NM_CHECK_OK(nm_engine_link_close(n->engines[0], t.p.ends[0], n->now));
+  net_pass(n, 10000);
+  n->wires[0].fate = NULL;
+  net_settle(n);
+  NM_CHECK_INT(t.s->kept, 1);
+  NM_CHECK_INT(t.s->finished, 0);
+  link_again(&t.p, t.s);
+  return t;
+}
+
+static void end_trial(const trial *t) {
+  nm_block_drop(t->content);
+  net_dispose(t->p.n);
 }
 
 static nm_engine_stats stats_of(const pair *p, int engine) {
@@ -199,7 +225,10 @@ static nm_engine_stats stats_of(const pair *p, int engine) {
 }
 
 /* All of |content| is there, at both ends, and nothing is left over. */
-static nm_event *arrived(pair *p, const shelf *s, const nm_block *content) {
+static nm_event *arrived(const trial *t) {
+  const pair *p = &t->p;
+  const shelf *s = t->s;
+  const nm_block *content = t->content;
   nm_event *in = net_find(p->n, 1, NM_EVENT_RESOURCE_IN);
   nm_event *out = net_find(p->n, 0, NM_EVENT_RESOURCE_OUT);
   size_t len = nm_block_span(content).len;
@@ -221,55 +250,43 @@ static nm_event *arrived(pair *p, const shelf *s, const nm_block *content) {
 NM_TEST(an_interrupted_resource_goes_on_where_it_was) {
   for (int segments = 1; segments <= 4; segments++) {
     nm_test_context("after %d segments", segments);
-    shelf *s = new_shelf();
-    pair p = linked(s);
-    nm_block *content = random_block(LEN);
-    interrupt(&p, s, content, segments);
-    uint64_t held = s->len;
-    link_again(&p, s);
-    send_it(&p, content, NM_RESOURCE_COMPRESS_OFF);
-    net_settle(p.n);
-    nm_event *out = arrived(&p, s, content);
-    NM_CHECK_INT(s->begun, held);
+    trial t = interrupted(segments);
+    uint64_t held = t.s->len;
+    send_content(&t);
+    net_settle(t.p.n);
+    nm_event *out = arrived(&t);
+    NM_CHECK_INT(t.s->begun, held);
     NM_CHECK(out->wire_bytes < LEN - held + 5000);
-    NM_CHECK_INT(stats_of(&p, 0).resources_resumed, 1);
-    NM_CHECK_INT(stats_of(&p, 1).resources_resumed, 1);
-    NM_CHECK_INT(stats_of(&p, 1).partials_kept, 1);
-    nm_block_drop(content);
-    net_dispose(p.n);
+    NM_CHECK_INT(stats_of(&t.p, 0).resources_resumed, 1);
+    NM_CHECK_INT(stats_of(&t.p, 1).resources_resumed, 1);
+    NM_CHECK_INT(stats_of(&t.p, 1).partials_kept, 1);
+    end_trial(&t);
   }
 }
 
 NM_TEST(what_is_there_but_for_its_end_is_finished) {
-  shelf *s = new_shelf();
-  pair p = linked(s);
-  nm_block *content = random_block(LEN);
-  memcpy(s->bytes, nm_block_bytes(content), LEN);
-  s->len = LEN;
-  send_it(&p, content, NM_RESOURCE_COMPRESS_OFF);
-  net_settle(p.n);
-  NM_CHECK(arrived(&p, s, content)->wire_bytes < 1000);
-  nm_block_drop(content);
-  net_dispose(p.n);
+  trial t = new_trial();
+  memcpy(t.s->bytes, nm_block_bytes(t.content), LEN);
+  t.s->len = LEN;
+  send_content(&t);
+  net_settle(t.p.n);
+  NM_CHECK(arrived(&t)->wire_bytes < 1000);
+  end_trial(&t);
 }
 
 NM_TEST(progress_starts_at_what_was_there) {
-  shelf *s = new_shelf();
-  pair p = linked(s);
-  nm_block *content = random_block(LEN);
-  interrupt(&p, s, content, 3);
-  uint64_t held = s->len;
-  link_again(&p, s);
-  p.n->wires[0].fate = slow;
-  send_it(&p, content, NM_RESOURCE_COMPRESS_OFF);
+  trial t = interrupted(3);
+  uint64_t held = t.s->len;
+  t.p.n->wires[0].fate = slow;
+  send_content(&t);
   uint64_t last[2] = {0, 0};
   int looks = 0;
-  while (net_count(p.n, 0, NM_EVENT_RESOURCE_OUT) == 0) {
+  while (net_count(t.p.n, 0, NM_EVENT_RESOURCE_OUT) == 0) {
     for (int i = 0; i < 2; i++) {
       nm_transfer_info info;
-      nm_op_id op = nm_engine_transfer_next(p.n->engines[i], p.ends[i], 0);
+      nm_op_id op = nm_engine_transfer_next(t.p.n->engines[i], t.p.ends[i], 0);
       if (op != 0 &&
-          nm_engine_transfer_info(p.n->engines[i], op, &info) == NM_OK &&
+          nm_engine_transfer_info(t.p.n->engines[i], op, &info) == NM_OK &&
           info.resumed_bytes > 0) {
         NM_CHECK_INT(info.resumed_bytes, held);
         NM_CHECK(info.content_done >= held && info.content_done >= last[i]);
@@ -278,79 +295,60 @@ NM_TEST(progress_starts_at_what_was_there) {
         looks++;
       }
     }
-    net_pass(p.n, 500);
+    net_pass(t.p.n, 500);
   }
   NM_CHECK(looks > 10);
-  for (int i = 0; i < p.n->event_count[1]; i++) {
-    const nm_event *event = &p.n->events[1][i];
+  for (int i = 0; i < t.p.n->event_count[1]; i++) {
+    const nm_event *event = &t.p.n->events[1][i];
     NM_CHECK(event->kind != NM_EVENT_PROGRESS || event->done_bytes >= held);
   }
-  arrived(&p, s, content);
-  nm_block_drop(content);
-  net_dispose(p.n);
+  arrived(&t);
+  end_trial(&t);
 }
 
 /* A second attempt that has to begin anew. */
-static void begins_anew(shelf *s, pair *p, nm_block *content) {
-  link_again(p, s);
-  send_it(p, content, NM_RESOURCE_COMPRESS_OFF);
-  net_settle(p->n);
-  arrived(p, s, content);
-  NM_CHECK_INT(s->begun, 0);
-  NM_CHECK_INT(stats_of(p, 0).resources_resumed, 0);
-  NM_CHECK_INT(stats_of(p, 0).resumes_declined, 1);
-  NM_CHECK_INT(stats_of(p, 1).resumes_declined, 1);
+static void begins_anew(trial *t) {
+  send_content(t);
+  net_settle(t->p.n);
+  arrived(t);
+  NM_CHECK_INT(t->s->begun, 0);
+  NM_CHECK_INT(stats_of(&t->p, 0).resources_resumed, 0);
+  NM_CHECK_INT(stats_of(&t->p, 0).resumes_declined, 1);
+  NM_CHECK_INT(stats_of(&t->p, 1).resumes_declined, 1);
 }
 
 NM_TEST(content_that_has_changed_begins_anew) {
   static const size_t places[] = {0, SEGMENT, 2 * SEGMENT - 100};
   for (size_t i = 0; i < 3; i++) {
-    shelf *s = new_shelf();
-    pair p = linked(s);
-    nm_block *content = random_block(LEN);
-    interrupt(&p, s, content, 2);
-    nm_block_bytes(content)[places[i]] ^= 1;
-    begins_anew(s, &p, content);
-    nm_block_drop(content);
-    net_dispose(p.n);
+    trial t = interrupted(2);
+    nm_block_bytes(t.content)[places[i]] ^= 1;
+    begins_anew(&t);
+    end_trial(&t);
   }
 }
 
 NM_TEST(content_that_has_changed_behind_what_is_there_goes_on) {
-  shelf *s = new_shelf();
-  pair p = linked(s);
-  nm_block *content = random_block(LEN);
-  interrupt(&p, s, content, 2);
-  nm_block_bytes(content)[LEN - 1] ^= 1;
-  link_again(&p, s);
-  send_it(&p, content, NM_RESOURCE_COMPRESS_OFF);
-  net_settle(p.n);
-  arrived(&p, s, content);
-  NM_CHECK(s->begun > 0);
-  nm_block_drop(content);
-  net_dispose(p.n);
+  trial t = interrupted(2);
+  nm_block_bytes(t.content)[LEN - 1] ^= 1;
+  send_content(&t);
+  net_settle(t.p.n);
+  arrived(&t);
+  NM_CHECK(t.s->begun > 0);
+  end_trial(&t);
 }
 
 NM_TEST(what_was_damaged_meanwhile_begins_anew) {
-  shelf *s = new_shelf();
-  pair p = linked(s);
-  nm_block *content = random_block(LEN);
-  interrupt(&p, s, content, 3);
-  s->bytes[SEGMENT + 5] ^= 0x80;
-  begins_anew(s, &p, content);
-  nm_block_drop(content);
-  net_dispose(p.n);
+  trial t = interrupted(3);
+  t.s->bytes[SEGMENT + 5] ^= 0x80;
+  begins_anew(&t);
+  end_trial(&t);
 }
 
 NM_TEST(a_receiver_that_lies_about_its_hash_gets_all_of_it) {
-  shelf *s = new_shelf();
-  pair p = linked(s);
-  nm_block *content = random_block(LEN);
-  interrupt(&p, s, content, 2);
-  s->lies = true;
-  begins_anew(s, &p, content);
-  nm_block_drop(content);
-  net_dispose(p.n);
+  trial t = interrupted(2);
+  t.s->lies = true;
+  begins_anew(&t);
+  end_trial(&t);
 }
 
 /* ---- notes and answers that are lost ---- */
@@ -378,20 +376,15 @@ static bool lose_some(void *user, int from, nm_span raw) {
 
 static void resumes_without(loss l) {
   nm_test_context("context %d from %d", l.context, l.from);
-  shelf *s = new_shelf();
-  pair p = linked(s);
-  nm_block *content = random_block(LEN);
-  interrupt(&p, s, content, 2);
-  link_again(&p, s);
-  p.n->wires[0].filter = lose_some;
-  p.n->wires[0].user = &l;
-  send_it(&p, content, NM_RESOURCE_COMPRESS_OFF);
-  net_pass(p.n, 60000000);
-  arrived(&p, s, content);
+  trial t = interrupted(2);
+  t.p.n->wires[0].filter = lose_some;
+  t.p.n->wires[0].user = &l;
+  send_content(&t);
+  net_pass(t.p.n, 60000000);
+  arrived(&t);
   NM_CHECK(l.lose <= 0);
-  NM_CHECK(s->begun > 0);
-  nm_block_drop(content);
-  net_dispose(p.n);
+  NM_CHECK(t.s->begun > 0);
+  end_trial(&t);
 }
 
 NM_TEST(lost_notes_and_answers_are_made_up_for) {
@@ -401,21 +394,16 @@ NM_TEST(lost_notes_and_answers_are_made_up_for) {
 }
 
 NM_TEST(a_sender_that_does_not_answer_is_asked_for_the_whole) {
-  shelf *s = new_shelf();
-  pair p = linked(s);
-  nm_block *content = random_block(LEN);
-  interrupt(&p, s, content, 2);
-  link_again(&p, s);
+  trial t = interrupted(2);
   /* All four notes; the fifth packet asks for parts. */
   loss l = {NM_CONTEXT_RESOURCE_REQ, 1, 0, 4};
-  p.n->wires[0].filter = lose_some;
-  p.n->wires[0].user = &l;
-  send_it(&p, content, NM_RESOURCE_COMPRESS_OFF);
-  net_pass(p.n, 60000000);
-  arrived(&p, s, content);
-  NM_CHECK_INT(s->begun, 0);
-  nm_block_drop(content);
-  net_dispose(p.n);
+  t.p.n->wires[0].filter = lose_some;
+  t.p.n->wires[0].user = &l;
+  send_content(&t);
+  net_pass(t.p.n, 60000000);
+  arrived(&t);
+  NM_CHECK_INT(t.s->begun, 0);
+  end_trial(&t);
 }
 
 /* ---- forged notes ---- */
@@ -566,25 +554,20 @@ static bool tell_lie(void *user, int from, nm_span raw) {
 }
 
 static void answered_with_a_lie(void (*twist)(nm_resource_adv *adv)) {
-  shelf *s = new_shelf();
-  pair p = linked(s);
-  nm_block *content = random_block(LEN);
-  interrupt(&p, s, content, 2);
-  link_again(&p, s);
-  liar l = {.p = &p, .twist = twist};
-  p.n->wires[0].filter = tell_lie;
-  p.n->wires[0].user = &l;
-  send_it(&p, content, NM_RESOURCE_COMPRESS_OFF);
-  net_settle(p.n);
+  trial t = interrupted(2);
+  liar l = {.p = &t.p, .twist = twist};
+  t.p.n->wires[0].filter = tell_lie;
+  t.p.n->wires[0].user = &l;
+  send_content(&t);
+  net_settle(t.p.n);
   NM_CHECK_INT(l.seen, 2);
   NM_CHECK_INT(l.drop, NM_DROP_RESOURCE_SEGMENT);
-  NM_CHECK_INT(net_find(p.n, 0, NM_EVENT_RESOURCE_OUT)->state,
+  NM_CHECK_INT(net_find(t.p.n, 0, NM_EVENT_RESOURCE_OUT)->state,
                NM_RESOURCE_REJECTED);
-  NM_CHECK_INT(net_count(p.n, 1, NM_EVENT_RESOURCE_IN), 0);
-  NM_CHECK_INT(net_count(p.n, 1, NM_EVENT_RESOURCE_IN_FAILED), 1);
-  NM_CHECK_INT(s->finished, 0);
-  nm_block_drop(content);
-  net_dispose(p.n);
+  NM_CHECK_INT(net_count(t.p.n, 1, NM_EVENT_RESOURCE_IN), 0);
+  NM_CHECK_INT(net_count(t.p.n, 1, NM_EVENT_RESOURCE_IN_FAILED), 1);
+  NM_CHECK_INT(t.s->finished, 0);
+  end_trial(&t);
 }
 
 NM_TEST(answers_that_do_not_fit_are_refused) {
@@ -598,24 +581,21 @@ NM_TEST(answers_that_do_not_fit_are_refused) {
 
 NM_TEST(a_cancelled_resource_is_not_kept) {
   for (int who = 0; who < 2; who++) {
-    shelf *s = new_shelf();
-    pair p = linked(s);
-    nm_block *content = random_block(LEN);
-    p.n->wires[0].fate = slow;
-    send_it(&p, content, NM_RESOURCE_COMPRESS_OFF);
-    while (s->len < SEGMENT / 2) {
-      net_pass(p.n, 500);
+    trial t = new_trial();
+    t.p.n->wires[0].fate = slow;
+    send_content(&t);
+    while (t.s->len < SEGMENT / 2) {
+      net_pass(t.p.n, 500);
     }
-    nm_op_id op = who == 0
-                      ? p.op
-                      : nm_engine_transfer_next(p.n->engines[1], p.ends[1], 0);
-    NM_CHECK_OK(nm_engine_cancel(p.n->engines[who], op, p.n->now));
-    net_pass(p.n, 1000000);
-    NM_CHECK_INT(s->kept, 0);
-    NM_CHECK_INT(s->len, 0);
-    NM_CHECK_INT(stats_of(&p, 1).partials_kept, 0);
-    nm_block_drop(content);
-    net_dispose(p.n);
+    nm_op_id op =
+        who == 0 ? t.p.op
+                 : nm_engine_transfer_next(t.p.n->engines[1], t.p.ends[1], 0);
+    NM_CHECK_OK(nm_engine_cancel(t.p.n->engines[who], op, t.p.n->now));
+    net_pass(t.p.n, 1000000);
+    NM_CHECK_INT(t.s->kept, 0);
+    NM_CHECK_INT(t.s->len, 0);
+    NM_CHECK_INT(stats_of(&t.p, 1).partials_kept, 0);
+    end_trial(&t);
   }
 }
 
@@ -623,26 +603,21 @@ NM_TEST(a_cancel_is_final_while_an_attempt_is_compared) {
   for (int packets = 0; packets < 8; packets++) {
     for (int who = 0; who < 2; who++) {
       nm_test_context("side %d after %d steps", who, packets);
-      shelf *s = new_shelf();
-      pair p = linked(s);
-      nm_block *content = random_block(LEN);
-      interrupt(&p, s, content, 2);
-      link_again(&p, s);
-      p.n->wires[0].fate = slow;
-      send_it(&p, content, NM_RESOURCE_COMPRESS_OFF);
-      net_pass(p.n, (uint64_t)packets * 500);
+      trial t = interrupted(2);
+      t.p.n->wires[0].fate = slow;
+      send_content(&t);
+      net_pass(t.p.n, (uint64_t)packets * 500);
       nm_op_id op =
-          who == 0 ? p.op
-                   : nm_engine_transfer_next(p.n->engines[1], p.ends[1], 0);
+          who == 0 ? t.p.op
+                   : nm_engine_transfer_next(t.p.n->engines[1], t.p.ends[1], 0);
       if (op != 0) {
-        NM_CHECK_OK(nm_engine_cancel(p.n->engines[who], op, p.n->now));
+        NM_CHECK_OK(nm_engine_cancel(t.p.n->engines[who], op, t.p.n->now));
       }
-      net_pass(p.n, 200000000);
-      NM_CHECK_INT(net_count(p.n, 0, NM_EVENT_RESOURCE_OUT), 1);
-      NM_CHECK_INT(net_count(p.n, 1, NM_EVENT_RESOURCE_IN), op == 0);
-      NM_CHECK_INT(stats_of(&p, 1).resource_memory, 0);
-      nm_block_drop(content);
-      net_dispose(p.n);
+      net_pass(t.p.n, 200000000);
+      NM_CHECK_INT(net_count(t.p.n, 0, NM_EVENT_RESOURCE_OUT), 1);
+      NM_CHECK_INT(net_count(t.p.n, 1, NM_EVENT_RESOURCE_IN), op == 0);
+      NM_CHECK_INT(stats_of(&t.p, 1).resource_memory, 0);
+      end_trial(&t);
     }
   }
 }
@@ -689,23 +664,18 @@ static bool as_upstream(void *user, int from, nm_span raw) {
 }
 
 NM_TEST(a_sender_without_the_bit_sees_no_notes) {
-  shelf *s = new_shelf();
-  pair p = linked(s);
-  nm_block *content = random_block(LEN);
-  interrupt(&p, s, content, 2);
-  s->checked = 0;
-  link_again(&p, s);
-  plain_sender w = {.p = &p};
-  p.n->wires[0].filter = as_upstream;
-  p.n->wires[0].user = &w;
-  send_it(&p, content, NM_RESOURCE_COMPRESS_OFF);
-  net_settle(p.n);
-  arrived(&p, s, content);
+  trial t = interrupted(2);
+  t.s->checked = 0;
+  plain_sender w = {.p = &t.p};
+  t.p.n->wires[0].filter = as_upstream;
+  t.p.n->wires[0].user = &w;
+  send_content(&t);
+  net_settle(t.p.n);
+  arrived(&t);
   NM_CHECK_INT(w.notes, 0);
-  NM_CHECK_INT(s->checked, 0);
-  NM_CHECK_INT(s->begun, 0);
-  nm_block_drop(content);
-  net_dispose(p.n);
+  NM_CHECK_INT(t.s->checked, 0);
+  NM_CHECK_INT(t.s->begun, 0);
+  end_trial(&t);
 }
 
 /* ---- frames ---- */
