@@ -24,6 +24,7 @@ commands:
   demo      show what netmesh does, ending with agents and an upstream process
   send      send a message
   inbox     show messages as they come
+  mail      list, search, export and import stored messages
   paper     make and read messages on paper: URIs and QR codes
   bench     compare netmesh with other implementations on this machine
   sim       simulate networks under seeds
@@ -72,6 +73,7 @@ COMMANDS: dict[str, Command] = {
     "bench": module_command("netmesh.bench"),
     "demo": module_command("netmesh.demo"),
     "inbox": module_command("netmesh._cli_inbox"),
+    "mail": module_command("netmesh._cli_store"),
     "paper": module_command("netmesh._cli_paper"),
     "send": module_command("netmesh._cli_send"),
     "sim": module_command("netmesh.sim.__main__"),

@@ -31,6 +31,8 @@ HERE = "cli/test_options.py"
 COMMAND = "cli/test_command.py"
 PAPER = "cli/test_paper.py"
 MAIL = "cli/test_mail_commands.py"
+STORE = "cli/test_mail_store.py"
+FILTERS = f"{STORE}:test_filters_let_through_what_they_say"
 WAYS = f"{MAIL}:test_ways_into_the_network_are_what_was_said"
 
 MATRIX: dict[tuple[str, ...], dict[str, str]] = {
@@ -83,6 +85,47 @@ MATRIX: dict[tuple[str, ...], dict[str, str]] = {
         "--connect": WAYS,
         "--listen": WAYS,
         "--auto": WAYS,
+    },
+    ("netmesh", "mail"): {},
+    ("netmesh", "mail", "list"): {
+        "--storage": f"{STORE}:test_a_nodes_storage_has_the_store",
+        "--file": FILTERS,
+        "--mailbox": FILTERS,
+        "--peer": FILTERS,
+        "--direction": FILTERS,
+        "--unread": FILTERS,
+        "--limit": FILTERS,
+        "--json": FILTERS,
+    },
+    ("netmesh", "mail", "conversations"): {
+        "--storage": f"{STORE}:test_a_nodes_storage_has_the_store",
+        "--file": f"{STORE}:test_conversations_are_told",
+        "--mailbox": f"{STORE}:test_conversations_are_told",
+        "--limit": f"{STORE}:test_conversations_are_told",
+        "--json": f"{STORE}:test_conversations_are_told",
+    },
+    ("netmesh", "mail", "search"): {
+        "--storage": f"{STORE}:test_a_nodes_storage_has_the_store",
+        "--file": f"{STORE}:test_words_are_found",
+        "--mailbox": f"{STORE}:test_words_are_found",
+        "--limit": f"{STORE}:test_words_are_found",
+        "--json": f"{STORE}:test_words_are_found",
+    },
+    ("netmesh", "mail", "export"): {
+        "--storage": f"{STORE}:test_a_nodes_storage_has_the_store",
+        "--file": f"{STORE}:test_what_is_exported_can_be_imported",
+        "--mailbox": f"{STORE}:test_an_export_takes_what_the_filters_say",
+        "--peer": f"{STORE}:test_an_export_takes_what_the_filters_say",
+        "--direction": f"{STORE}:test_an_export_takes_what_the_filters_say",
+        "--format": f"{STORE}:test_what_is_exported_can_be_imported",
+        "--out": f"{STORE}:test_what_is_exported_can_be_imported",
+    },
+    ("netmesh", "mail", "import"): {
+        "--storage": f"{STORE}:test_a_nodes_storage_has_the_store",
+        "--file": f"{STORE}:test_what_is_exported_can_be_imported",
+        "--format": f"{STORE}:test_what_is_exported_can_be_imported",
+        "--unread": f"{STORE}:test_what_is_exported_can_be_imported",
+        "--json": f"{STORE}:test_what_is_exported_can_be_imported",
     },
     ("netmesh", "paper"): {},
     ("netmesh", "paper", "make"): {
