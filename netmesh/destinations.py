@@ -148,6 +148,7 @@ class LocalDestination:
     __slots__ = (
         "_channels",
         "_closed",
+        "_closes",
         "_folder",
         "_folder_max",
         "_handlers",
@@ -210,6 +211,7 @@ class LocalDestination:
         self._handlers: dict[bytes, _Handling] = {}
         self._links: set[Link] = set()
         self._closed = False
+        self._closes = "unlisten"
         self.hash = DestinationHash(bytes(16))
         self.name = name
         self.identity = identity
@@ -420,7 +422,7 @@ class LocalDestination:
         """Stops listening; its links close. Quiet when repeated."""
         if not self._closed:
             self._end()
-            await self._node._ask("unlisten", "destination", destination=self.hash)
+            await self._node._ask(self._closes, "destination", destination=self.hash)
 
     # -------------------------------------------------------------------- inside
 

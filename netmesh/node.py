@@ -42,11 +42,16 @@ from netmesh._core import (
     destination_hash,
 )
 from netmesh._driver import Driver, failure
+from netmesh._mail_delivery import Delivery, OutgoingMessage
+from netmesh._mail_desk import Draft, MailDesk, StampCost
+from netmesh._mail_policy import MethodName, Policy
+from netmesh._mail_received import MessageReceived
+from netmesh._mailbox import LIMIT_KB, VERIFY_TIMEOUT_S, Mailbox, open_mailbox
 from netmesh._management import Management
 from netmesh._node_figures import NodeSettings, NodeStats, node_stats
 from netmesh._node_sink import NodeSink
 from netmesh._node_traffic import NodeTraffic
-from netmesh.constants import DestinationType
+from netmesh.constants import DestinationType, Method
 from netmesh.destinations import LocalDestination
 from netmesh.errors import InterfaceError, NotFoundError, StateError
 from netmesh.events import AnnounceSent, LinkPacketReceived, PacketReceived, ResourceReceived
@@ -62,18 +67,6 @@ from netmesh.interfaces import (
 )
 from netmesh.links import Link
 from netmesh.loop import Loop, default_loop
-from netmesh.messaging import (
-    LIMIT_KB,
-    VERIFY_TIMEOUT_S,
-    Delivery,
-    Mailbox,
-    MessageReceived,
-    Messenger,
-    MethodName,
-    OutgoingMessage,
-    Work,
-    open_mailbox,
-)
 from netmesh.metrics import exposition
 from netmesh.records import Limits
 from netmesh.transfers import Proofs, Resources, checked_timeout, policy_of, proofs_of
@@ -177,6 +170,7 @@ class Node(NodeTraffic):
             update_s=blackhole_update_s,
         )
         self._unopened: list[InterfaceError] = []
+        self._desk = MailDesk(self)
         self._identity = identity
         self._started = False
         self._closing: asyncio.Task[None] | None = None
@@ -228,7 +222,6 @@ class Node(NodeTraffic):
             raise
         self._driver = Driver(core, self)
         self._follow()
-        self._messenger = Messenger(self)
         self._host: Loop | None = host
         try:
             await self._add_given()
@@ -311,9 +304,9 @@ class Node(NodeTraffic):
     async def _close(self) -> None:
         for task in tuple(self._tasks):
             task.cancel()
-        self._messenger.close()
         self._driver.core.close()
         await self._driver.closed
+        self._desk.close()
         if self._tasks:
             await asyncio.wait(tuple(self._tasks))
         self._host = None
@@ -622,6 +615,7 @@ class Node(NodeTraffic):
         enforce_stamps: bool = False,
         limit_kb: int = LIMIT_KB,
         ratchets: bool = True,
+        enforce_ratchets: bool = False,
         verify_timeout: float = VERIFY_TIMEOUT_S,
         on_message: Callable[[MessageReceived], Any] | None = None,
         queue: bool = True,
@@ -630,27 +624,54 @@ class Node(NodeTraffic):
 
         ``display_name`` and ``stamp_cost`` (1 to 254) are announced; stamps are checked when
         there is a cost, and messages without enough of one dropped with ``enforce_stamps``.
-        Messages above ``limit_kb`` thousand bytes are refused. When the keys of a sender are
-        not known its path is asked for, for up to ``verify_timeout`` seconds.
+        Messages above ``limit_kb`` thousand bytes are refused. ``ratchets`` are announced, and with
+        ``enforce_ratchets`` what is sealed for the identity's own key is refused. When the keys of
+        a sender are not known its path is asked for, for up to ``verify_timeout`` seconds.
         ``on_message`` is called in place of queueing, and awaited if it is async. Several
-        mailboxes may be open. Raises StateError when this one is.
+        mailboxes may be open. Raises StateError when this one is, ValueError for a cost that
+        cannot be announced.
         """
         mailbox = Mailbox(
             self,
+            display_name=display_name,
             stamp_cost=stamp_cost,
             enforce_stamps=enforce_stamps,
             limit_kb=limit_kb,
             verify_timeout=verify_timeout,
             on_message=on_message,
             queue=queue,
+            kept=False,
         )
         return await open_mailbox(
             self,
             identity or self.identity,
-            display_name=display_name,
+            mailbox,
             ratchets=ratchets,
-            mailbox=mailbox,
+            enforce_ratchets=enforce_ratchets,
         )
+
+    async def set_propagation_node(
+        self, node: DestinationHash | None, *, stamp_cost: int | None = None
+    ) -> None:
+        """Which propagation node keeps messages for recipients who are not there.
+
+        ``node`` is the address of its ``lxmf.propagation`` destination; None: none is used.
+        Messages to it get a stamp worth ``stamp_cost`` bits, None: what it announces. It is for
+        all mailboxes of this node, and for what is sent without one.
+        """
+        await self._ask(
+            "mail_set_node",
+            "propagation node",
+            destination=bytes(16) if node is None else node,
+            on=node is not None,
+            number=stamp_cost or 0,
+        )
+        self._desk.propagation_node = None if node is None else DestinationHash(node)
+
+    @property
+    def propagation_node(self) -> DestinationHash | None:
+        """The propagation node that is used."""
+        return self._desk.propagation_node
 
     def start_message(
         self,
@@ -662,20 +683,32 @@ class Node(NodeTraffic):
         identity: Identity | None = None,
         timestamp: float | None = None,
         timeout: float | None = None,
-        stamp_cost: int | Literal["announced"] | None = None,
-        method: MethodName = "auto",
+        stamp_cost: StampCost = None,
+        method: MethodName | Method | Policy = "auto",
+        stamp: Buffer | None = None,
+        ticket: Buffer | None = None,
     ) -> OutgoingMessage:
         """Sends a message on its way, without waiting; its id is known at once.
 
         As :meth:`send_message`, whose errors come when the result is awaited. Raises
         EncodeError and ValueError for what cannot be packed.
         """
-        work = Work(identity or self.identity, method, stamp_cost, timeout)
-        sending = self._messenger.draft(
-            destination, content, title=title, fields=fields, timestamp=timestamp, work=work
+        draft = Draft(
+            destination=destination,
+            content=content,
+            title=title,
+            fields=fields,
+            timestamp=timestamp,
+            stamp=stamp,
+            ticket=ticket,
         )
-        sending._start(work)
-        return sending
+        return self._desk.send(
+            identity or self.identity,
+            draft,
+            policy=Policy.of(method),
+            stamp_cost=stamp_cost,
+            timeout=timeout,
+        )
 
     async def send_message(
         self,
@@ -687,32 +720,53 @@ class Node(NodeTraffic):
         identity: Identity | None = None,
         timestamp: float | None = None,
         timeout: float | None = None,
-        stamp_cost: int | Literal["announced"] | None = None,
-        method: MethodName = "auto",
+        stamp_cost: StampCost = None,
+        method: MethodName | Method | Policy = "auto",
+        stamp: Buffer | None = None,
+        ticket: Buffer | None = None,
     ) -> Delivery:
         """Sends an LXMF message and waits until its recipient has proven it.
 
         ``destination`` is the recipient's address, of its ``lxmf.delivery`` destination.
         ``identity`` signs it (None: the node's own); recipients can verify it once they have
-        heard an announce of that identity's mailbox. ``method`` "opportunistic" sends one
-        packet, up to five times until one is proven; "direct" goes over a link as a packet or a
-        resource; "auto" takes a packet when the message fits one, and a link
-        when it does not or no proof of two packets comes. A link is opened up to four times,
-        unless one to the recipient is open: ours, or one on which it identified itself. After
-        the first delivery on a link of ours we identify on it, if the mailbox of ``identity``
-        is open, so that answers need no link of their own. ``stamp_cost`` makes a stamp worth
-        so much, "announced" as much as the recipient asks for. ``timeout`` seconds are for all
-        of it.
+        heard an announce of that identity's mailbox. ``method`` says how, by the name of a policy
+        (:data:`netmesh.messaging.POLICIES`), a single method, or a policy of your own.
+        "opportunistic" sends one packet, up to five times until one is proven; "direct" goes over
+        a link as a packet or a resource, opened up to four times unless one to the recipient is
+        open: ours, or one on which it identified itself; "propagated" leaves it to the propagation
+        node, and ends when that has it (:attr:`netmesh.messaging.Delivery.state` SENT). Nothing
+        silently changes one into another. "auto" takes packets when the message fits one, links
+        when it does not or no proof of two packets comes, and the propagation node, if one is set,
+        when that failed too. After the first delivery on a link of ours we identify on it, if the
+        mailbox of ``identity`` is open, so that answers need no link of their own.
+        ``stamp_cost`` makes a stamp worth so much, "announced" as much as the recipient asks for,
+        unless a ticket of the recipient's takes its place. ``timestamp`` is what the message says,
+        ``stamp`` one that was made before, ``ticket`` 16 bytes that make one. ``timeout`` seconds
+        are for all of it.
 
         Raises PathError, LinkError, ProofError, TransferError or OperationError with the
         ``stage`` where it failed, RefusedError, EncodeError for a message that does not fit
-        its method. Cancelling the wait cancels the message.
+        its method, NotFoundError without a propagation node. Cancelling the wait cancels the
+        message.
         """
-        work = Work(identity or self.identity, method, stamp_cost, timeout)
-        sending = self._messenger.draft(
-            destination, content, title=title, fields=fields, timestamp=timestamp, work=work
+        return await self.start_message(
+            destination,
+            content,
+            title=title,
+            fields=fields,
+            identity=identity,
+            timestamp=timestamp,
+            timeout=timeout,
+            stamp_cost=stamp_cost,
+            method=method,
+            stamp=stamp,
+            ticket=ticket,
         )
-        return await sending._deliver_here(work)
+
+    def _unmail(self, mailbox: Mailbox) -> None:
+        """The mailbox that nobody waits for any more."""
+        mailbox._end()
+        self._driver.post("mail_close", destination=mailbox.hash)
 
     # -------------------------------------------------------------------- figures
 

@@ -21,20 +21,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, TypeVar, final, overload
 
-from netmesh import channels, destinations, links, messaging, node, streams
+from netmesh import channels, destinations, links, node, streams
 from netmesh import interfaces as open_interfaces
 from netmesh._blackholes import UPDATE_S
-from netmesh._core import DestinationHash, Identity, IdentityHash, Message
+from netmesh._core import DestinationHash, Identity, IdentityHash
+from netmesh._mailbox import LIMIT_KB, VERIFY_TIMEOUT_S
 from netmesh._streams import TappedFrame
 from netmesh._sync_base import Background, Reader
 from netmesh._sync_channels import ByteStream, Channel, MessageDelivery
+from netmesh._sync_mail import Mailbox, OutgoingMessage
 from netmesh._sync_tables import SyncTables
 from netmesh.channels import TypedMessage
-from netmesh.constants import Context, DestinationType, MessageState, PacketType
+from netmesh.constants import Context, DestinationType, Method, PacketType
 from netmesh.destinations import Allow, FileResponse, IncomingRequest, Proofs
 from netmesh.errors import StateError
 from netmesh.events import (
@@ -50,7 +52,7 @@ from netmesh.events import (
 )
 from netmesh.interfaces import CustomInterface, DeviceInfo, InterfaceInfo, InterfaceOptions
 from netmesh.loop import Loop
-from netmesh.messaging import Delivery, MessageReceived, MethodName
+from netmesh.messaging import Delivery, MessageReceived, MethodName, Policy, StampCost
 from netmesh.node import NodeSettings, NodeStats
 from netmesh.records import (
     CloseReason,
@@ -174,40 +176,6 @@ class Transfer:
     def wait(self, *, timeout: float | None = None) -> ResourceSent:
         """The same as awaiting it, for at most ``timeout`` seconds; then it is cancelled."""
         return self._background.run(self._transfer.wait(timeout=timeout))
-
-
-@final
-class OutgoingMessage:
-    """A message on its way."""
-
-    __slots__ = ("_background", "_message")
-
-    def __init__(self, background: Background, message: messaging.OutgoingMessage) -> None:
-        self._background = background
-        self._message = message
-
-    @property
-    def message(self) -> Message:
-        """The message; with its stamp once that is made."""
-        return self._message.message
-
-    @property
-    def id(self) -> bytes:
-        """32 bytes: what names the message everywhere; a stamp does not change it."""
-        return self._message.id
-
-    @property
-    def state(self) -> MessageState:
-        """GENERATING, OUTBOUND, SENDING or SENT, then DELIVERED, REJECTED, CANCELLED or FAILED."""
-        return self._message.state
-
-    def wait(self, *, timeout: float | None = None) -> Delivery:
-        """The same as awaiting it, for at most ``timeout`` seconds; then it is cancelled."""
-        return self._background.run(self._message.wait(timeout=timeout))
-
-    def cancel(self) -> None:
-        """Gives up. Quiet when it has ended."""
-        self._background.call(self._message.cancel)
 
 
 @final
@@ -767,89 +735,6 @@ class LocalDestination:
 
 
 @final
-class Mailbox:
-    """A mailbox; see :class:`netmesh.messaging.Mailbox`."""
-
-    __slots__ = ("_background", "_mailbox")
-
-    def __init__(self, background: Background, mailbox: messaging.Mailbox) -> None:
-        self._background = background
-        self._mailbox = mailbox
-
-    def __iter__(self) -> Iterator[MessageReceived]:
-        return iter(Reader(self._background, self._mailbox._messages))
-
-    def __len__(self) -> int:
-        """How many messages wait."""
-        return len(self._mailbox)
-
-    @property
-    def hash(self) -> DestinationHash:
-        """Its address."""
-        return self._mailbox.hash
-
-    def get(self, *, timeout: float | None = None) -> MessageReceived:
-        """The next message. Raises TimeoutError."""
-        return self._background.run(self._mailbox.get(timeout=timeout))
-
-    def announce(self, *, timeout: float | None = None) -> AnnounceSent:
-        """Announces it with its display name."""
-        return self._background.run(self._mailbox.announce(timeout=timeout))
-
-    def send(
-        self,
-        destination: DestinationHash,
-        content: str | Buffer = b"",
-        *,
-        title: str | Buffer = b"",
-        fields: Mapping[Any, Any] | None = None,
-        timeout: float | None = None,
-        stamp_cost: int | Literal["announced"] | None = None,
-        method: MethodName = "auto",
-    ) -> Delivery:
-        """Sends a message from this address and waits until it is proven."""
-        return self._background.run(
-            self._mailbox.send(
-                destination,
-                content,
-                title=title,
-                fields=fields,
-                timeout=timeout,
-                stamp_cost=stamp_cost,
-                method=method,
-            )
-        )
-
-    def close(self) -> None:
-        """Takes no more messages."""
-        self._background.run(self._mailbox.close())
-
-    @property
-    def identity(self) -> Identity:
-        """Whose it is."""
-        return self._mailbox.identity
-
-    def set_display_name(self, display_name: str | None) -> None:
-        """What its next announces say."""
-        self._background.run(self._mailbox.set_display_name(display_name))
-
-    @property
-    def stamp_cost(self) -> int | None:
-        """The cost that its announces ask for."""
-        return self._mailbox.stamp_cost
-
-    @property
-    def dropped(self) -> dict[str, int]:
-        """Messages that were not told of, by reason."""
-        return self._mailbox.dropped
-
-    @property
-    def local(self) -> LocalDestination:
-        """The destination behind it."""
-        return LocalDestination(self._background, self._mailbox.local)
-
-
-@final
 class Node(SyncTables):
     """A node whose calls wait; arguments as for :class:`netmesh.Node`.
 
@@ -1059,8 +944,10 @@ class Node(SyncTables):
         identity: Identity | None = None,
         timestamp: float | None = None,
         timeout: float | None = None,
-        stamp_cost: int | Literal["announced"] | None = None,
-        method: MethodName = "auto",
+        stamp_cost: StampCost = None,
+        method: MethodName | Method | Policy = "auto",
+        stamp: Buffer | None = None,
+        ticket: Buffer | None = None,
     ) -> OutgoingMessage:
         """Sends a message on its way, without waiting; its id is known at once."""
         sending = self._on.call(
@@ -1074,6 +961,8 @@ class Node(SyncTables):
             timeout=timeout,
             stamp_cost=stamp_cost,
             method=method,
+            stamp=stamp,
+            ticket=ticket,
         )
         return OutgoingMessage(self._on, sending)
 
@@ -1260,9 +1149,10 @@ class Node(SyncTables):
         display_name: str | None = None,
         stamp_cost: int | None = None,
         enforce_stamps: bool = False,
-        limit_kb: int = messaging.LIMIT_KB,
+        limit_kb: int = LIMIT_KB,
         ratchets: bool = True,
-        verify_timeout: float = messaging.VERIFY_TIMEOUT_S,
+        enforce_ratchets: bool = False,
+        verify_timeout: float = VERIFY_TIMEOUT_S,
         on_message: Callable[[MessageReceived], Any] | None = None,
         queue: bool = True,
     ) -> Mailbox:
@@ -1277,6 +1167,7 @@ class Node(SyncTables):
                     enforce_stamps=enforce_stamps,
                     limit_kb=limit_kb,
                     ratchets=ratchets,
+                    enforce_ratchets=enforce_ratchets,
                     verify_timeout=verify_timeout,
                     on_message=_in_thread(self._on, on_message),
                     queue=queue,
@@ -1294,8 +1185,10 @@ class Node(SyncTables):
         identity: Identity | None = None,
         timestamp: float | None = None,
         timeout: float | None = None,
-        stamp_cost: int | Literal["announced"] | None = None,
-        method: MethodName = "auto",
+        stamp_cost: StampCost = None,
+        method: MethodName | Method | Policy = "auto",
+        stamp: Buffer | None = None,
+        ticket: Buffer | None = None,
     ) -> Delivery:
         """Sends an LXMF message and waits until its recipient has proven it."""
         return self._on.run(
@@ -1309,8 +1202,21 @@ class Node(SyncTables):
                 timeout=timeout,
                 stamp_cost=stamp_cost,
                 method=method,
+                stamp=stamp,
+                ticket=ticket,
             )
         )
+
+    def set_propagation_node(
+        self, node: DestinationHash | None, *, stamp_cost: int | None = None
+    ) -> None:
+        """Which propagation node keeps messages for recipients who are not there."""
+        self._on.run(self._node.set_propagation_node(node, stamp_cost=stamp_cost))
+
+    @property
+    def propagation_node(self) -> DestinationHash | None:
+        """The propagation node that is used."""
+        return self._node.propagation_node
 
     def stats(self) -> NodeStats:
         """Totals since the start, and sizes now."""

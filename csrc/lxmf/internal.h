@@ -51,6 +51,9 @@ typedef enum nm_letter_wait {
   NM_WAIT_VERDICT  /* a node has it, and may still refuse its stamp */
 } nm_letter_wait;
 
+/* Unproven packets of one letter: one for each attempt. */
+#define NM_LETTER_PACKETS 8
+
 struct nm_letter {
   nm_table_link link;
   uint8_t id[NM_HASH_SIZE];
@@ -79,11 +82,12 @@ struct nm_letter {
   bool awaiting_path;
   bool sent_on_path;
   bool sent_on_slow_path;
-  bool path_asked;   /* once, after a link that never came up */
-  nm_op_id op;       /* in flight over a link */
-  nm_link_ref over;  /* that link */
-  bool in_flight;    /* counted in the lane and the router */
-  bool counts_slow;  /* counted among those on slow paths */
+  bool path_asked;  /* once, after a link that never came up */
+  nm_op_id op;      /* in flight over a link */
+  nm_link_ref over; /* that link */
+  bool in_flight;   /* counted in the lane and the router */
+  bool counts_slow; /* counted among those on slow paths */
+  nm_op_id packets[NM_LETTER_PACKETS]; /* the newest opportunistic ones */
   uint32_t receipts; /* opportunistic packets that may still be proven */
   nm_stage stage;    /* where it stands, for FAILED */
   uint64_t rtt_us;
@@ -279,6 +283,8 @@ int nm_router_own_op(nm_router *router, nm_op_id op, const nm_letter *letter,
 int nm_router_own_line(nm_router *router, nm_link_ref ref, bool initiator,
                        const nm_destination_hash *mailbox,
                        const nm_destination_hash *target);
+/* The operation is nobody's any more, and ends. */
+void nm_router_drop_op(nm_router *router, nm_op_id op);
 nm_line *nm_line_find(const nm_router *router, nm_link_ref ref);
 
 /* mailboxes.c */
@@ -386,6 +392,8 @@ void nm_lane_maybe_free(nm_lane *lane);
 /* opportunistic.c */
 void nm_opportunistic_step(nm_letter *letter);
 void nm_opportunistic_receipt(nm_letter *letter, const nm_event *event);
+/* No proof of its packets is waited for any more. */
+void nm_opportunistic_forget(nm_letter *letter);
 
 /* delivery.c: DIRECT and PROPAGATED, over links. */
 void nm_delivery_step(nm_letter *letter);

@@ -133,6 +133,7 @@ void nm_letter_end(nm_letter *letter, nm_lxmf_state state) {
   }
   quiet(letter);
   nm_letter_ground(letter);
+  nm_opportunistic_forget(letter);
   if (state == NM_LXMF_DELIVERED && letter->carries_ticket) {
     /* Without memory the next message carries one again. */
     (void)nm_router_ticket_delivered(router, &letter->recipient,

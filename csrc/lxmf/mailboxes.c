@@ -51,6 +51,7 @@ const nm_identity *nm_mailbox_identity(const nm_mailbox *mailbox) {
 void nm_mailbox_spec_default(nm_mailbox_spec *spec) {
   memset(spec, 0, sizeof(*spec));
   spec->limit_kb = NM_LXMF_DELIVERY_LIMIT_KB;
+  spec->ratchets = true;
 }
 
 /* ---- what its announces say ---- */
@@ -121,7 +122,7 @@ static int listen(nm_router *router, const nm_mailbox_spec *spec,
   dest.resources = NM_ACCEPT_ALL;
   dest.hold_resources = true;
   dest.resource_max = (size_t)limit_kb * 1000;
-  dest.ratchets = true;
+  dest.ratchets = spec->ratchets;
   dest.enforce_ratchets = spec->enforce_ratchets;
   dest.last_emitted = spec->last_emitted;
   dest.ratchet_file = spec->ratchet_file;

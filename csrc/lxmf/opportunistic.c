@@ -59,6 +59,7 @@ static void send(nm_letter *letter, bool has_path) {
   if (send_packet(letter, &op) == NM_OK &&
       nm_router_own_op(router, op, letter, false) == NM_OK) {
     letter->receipts++;
+    letter->packets[letter->attempts % NM_LETTER_PACKETS] = op;
     router->stats.packets++;
     nm_letter_flies(letter);
   }
@@ -106,5 +107,17 @@ void nm_opportunistic_receipt(nm_letter *letter, const nm_event *event) {
   } else if (letter->receipts == 0 && letter->method == NM_LXMF_OPPORTUNISTIC) {
     nm_letter_landed(letter);
     nm_lane_wake(letter->lane);
+  }
+}
+
+void nm_opportunistic_forget(nm_letter *letter) {
+  if (letter->receipts == 0) {
+    return;
+  }
+  letter->receipts = 0;
+  for (int i = 0; i < NM_LETTER_PACKETS; i++) {
+    if (letter->packets[i] != 0) {
+      nm_router_drop_op(letter->router, letter->packets[i]);
+    }
   }
 }

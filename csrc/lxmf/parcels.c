@@ -2,8 +2,9 @@
  * (LXMF 2.4, 4.5).
  *
  * Nothing is proven before it is known to be a message: what is malformed or
- * cannot be decrypted gets no proof. Duplicates and messages of ignored sources
- * get theirs, or their senders would go on sending.
+ * cannot be decrypted gets no proof. Duplicates, messages of ignored or
+ * blackholed sources and those without the stamp that is asked for get theirs,
+ * or their senders would go on sending.
  */
 #include "lxmf/internal.h"
 
@@ -152,7 +153,7 @@ static void inspect(nm_router *router, nm_parcel *parcel, nm_block *packed) {
   know_source(router, work, &parcel->mail.peer, &source);
   if (work->source_known && nm_engine_is_blackholed(router->engine, &source)) {
     nm_mail_job_free(work);
-    drop(router, parcel, NM_MAIL_DROP_BLACKHOLED, false);
+    drop(router, parcel, NM_MAIL_DROP_BLACKHOLED, true);
     return;
   }
   work->bytes = nm_block_hold(packed);
@@ -220,7 +221,7 @@ static void judge(nm_router *router, nm_parcel *parcel,
     misaddressed(router, parcel);
   } else if (mail->stamp_checked && !mail->stamp_valid &&
              mailbox->enforce_stamps && mail->method != NM_LXMF_PAPER) {
-    drop(router, parcel, NM_MAIL_DROP_UNSTAMPED, false);
+    drop(router, parcel, NM_MAIL_DROP_UNSTAMPED, true);
   } else if (nm_is_ignored(router, &mail->peer)) {
     drop(router, parcel, NM_MAIL_DROP_IGNORED, true);
   } else if (nm_seen_has(router, mail->id, &durable)) {

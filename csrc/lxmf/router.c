@@ -17,9 +17,6 @@ static const nm_router_limits DEFAULTS = {
     .ignored = 65536,
 };
 
-/* Unproven packets of one letter: one for each attempt. */
-#define OPS_PER_LETTER 8
-
 /* Timers that one tick fires at most. */
 #define TICK_BUDGET 256
 
@@ -78,7 +75,7 @@ static int init_tables(nm_router *router) {
   }
   if (status == NM_OK) {
     status = nm_router_table(
-        router, &router->ops, (size_t)limits->letters * OPS_PER_LETTER,
+        router, &router->ops, (size_t)limits->letters * NM_LETTER_PACKETS,
         sizeof(nm_op_id), offsetof(nm_errand_op, op), nm_router_dispose_plain);
   }
   if (status == NM_OK) {
@@ -309,6 +306,15 @@ int nm_router_own_op(nm_router *router, nm_op_id op, const nm_letter *letter,
   }
   (void)nm_engine_cancel(router->engine, op, router->now);
   return NM_E(MEMORY);
+}
+
+void nm_router_drop_op(nm_router *router, nm_op_id op) {
+  nm_table_link *entry = nm_table_find(&router->ops, &op);
+  if (entry != NULL) {
+    nm_table_remove(&router->ops, entry);
+    nm_release(router->mem, entry);
+    (void)nm_engine_cancel(router->engine, op, router->now);
+  }
 }
 
 nm_line *nm_line_find(const nm_router *router, nm_link_ref ref) {

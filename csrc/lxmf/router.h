@@ -150,6 +150,7 @@ typedef struct nm_mailbox_spec {
   uint32_t stamp_cost;         /* 1 to 254; 0: no stamps asked for */
   bool enforce_stamps;         /* messages without a valid one are dropped */
   uint32_t limit_kb;           /* of a message over a link [1000] */
+  bool ratchets;               /* are announced [true] */
   bool enforce_ratchets;
   uint64_t last_emitted; /* what was stored earlier, as in nm_dest_spec */
   nm_span ratchet_file;

@@ -295,8 +295,8 @@ static void identify(nm_sync *sync) {
     return;
   }
   set(sync, NM_LXMF_SYNC_LINK_ESTABLISHED);
-  (void)nm_engine_link_identify(router->engine, sync->ref,
-                                nm_mailbox_identity(mailbox), router->now);
+  (void)nm_engine_link_identify_now(router->engine, sync->ref,
+                                    nm_mailbox_identity(mailbox), router->now);
   ask_list(sync);
 }
 

@@ -8,9 +8,8 @@
   NM_PY_COLUMN_IN(#name, kind, nm_mailbox_spec, name, min, max)
 
 static const nm_py_column mailbox_columns[] = {
-    BOX(stamp_cost, U32, 0, UINT32_MAX),
-    BOX(enforce_stamps, BOOL, 0, 0),
-    BOX(limit_kb, U32, 0, UINT32_MAX),
+    BOX(stamp_cost, U32, 0, UINT32_MAX), BOX(enforce_stamps, BOOL, 0, 0),
+    BOX(limit_kb, U32, 0, UINT32_MAX),   BOX(ratchets, BOOL, 0, 0),
     BOX(enforce_ratchets, BOOL, 0, 0),
 };
 

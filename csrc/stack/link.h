@@ -54,6 +54,10 @@ int nm_engine_link_close(nm_engine *engine, nm_link_ref link, nm_now now);
  * not active yet or not ours, as upstream does. */
 int nm_engine_link_identify(nm_engine *engine, nm_link_ref link,
                             const nm_identity *identity, nm_now now);
+/* The same before it returns, some 15 us later: what is sent next comes behind
+ * it. */
+int nm_engine_link_identify_now(nm_engine *engine, nm_link_ref link,
+                                const nm_identity *identity, nm_now now);
 /* Sends data; with |receipt| an operation that ends with NM_EVENT_RECEIPT. The
  * packet's hash goes to |hash| (may be NULL). NM_E(TOO_LARGE) above the MDU,
  * NM_E(STATE) unless active. */

@@ -2,6 +2,7 @@
  */
 #include "stack/link_state.h"
 #include "wire/decisions.h"
+#include "wire/link.h"
 #include "wire/proof.h"
 
 #include <string.h>
@@ -132,6 +133,22 @@ int nm_engine_link_identify(nm_engine *engine, nm_link_ref ref,
   return NM_OK;
 }
 
+int nm_engine_link_identify_now(nm_engine *engine, nm_link_ref ref,
+                                const nm_identity *identity, nm_now now) {
+  engine->now = now;
+  uint8_t payload[NM_PUBLIC_SIZE + NM_SIGNATURE_SIZE];
+  nm_link *link = nm_link_active(engine, ref);
+  if (link == NULL || !link->initiator) {
+    return NM_OK;
+  }
+  nm_writer w = nm_writer_of(payload, sizeof(payload));
+  int status = nm_link_identify_write(&w, identity, &link->id);
+  return status != NM_OK
+             ? status
+             : nm_link_emit(engine, link, NM_DATA, NM_CONTEXT_LINKIDENTIFY,
+                            nm_span_of(payload, sizeof(payload)), NULL);
+}
+
 static void identity_checked(nm_engine *engine, nm_job *job) {
   nm_link *link = nm_link_find(engine, job->link);
   nm_drop drop = NM_DROP_NONE;
@@ -168,7 +185,7 @@ static nm_drop in_identify(nm_engine *engine, nm_link *link, nm_span plain,
   if (link->initiator || link->identified) {
     return NM_DROP_LINK_STATE;
   }
-  if (plain.len != NM_LINK_IDENTIFY_SIZE) {
+  if (plain.len != NM_PUBLIC_SIZE + NM_SIGNATURE_SIZE) {
     return NM_DROP_LINK_PAYLOAD;
   }
   if (link->identifying == UINT8_MAX) {

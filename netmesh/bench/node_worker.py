@@ -26,6 +26,7 @@ from netmesh.bench.kit.nodes import (
     serve_async,
 )
 from netmesh.channels import Channel, RawMessage
+from netmesh.constants import LinkState
 from netmesh.destinations import LocalDestination
 from netmesh.events import LinkPacketReceived, PacketReceived, ResourceReceived
 from netmesh.interfaces import TCPClient, TCPServer
@@ -482,14 +483,9 @@ class Client(Side):
         self._took(made, start, monotonic_ns())
         made.done.append(payload)
         if self.kind == "cold":
-            link = await self.node._messenger.link_to(self.node_destination)
-            await link.close()
-
-    @property
-    def node_destination(self) -> Any:
-        """The recipient, as the node names it."""
-        assert self._mailbox is not None
-        return type(self._mailbox.hash)(self.hashes[0])
+            for link in await self.node.link_records():
+                if link.state is LinkState.ACTIVE:
+                    await self.node._ask("link_close", "link", link=link.link)
 
     async def _many(self, count: int, made: Samples) -> None:
         self._stamps.begin()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from netmesh import _node_traffic, errors, messaging
-from netmesh.constants import Context, MessageState, Method, PacketType
-from netmesh.messaging import Mailbox
+from netmesh import Identity, Node, _mail_policy, _node_traffic, errors, messaging
+from netmesh.constants import Context, LinkState, MessageState, Method, PacketType
+from netmesh.messaging import Mailbox, Policy, Step
 from netmesh.packet import Packet
-from netmesh.records import CloseReason
+from netmesh.records import CloseReason, LinkRecord
 from node.lossy import cable
 from node.nodes import PATIENCE, joined, soon, until
 
@@ -32,7 +33,24 @@ def link_requests(packets: list[Packet]) -> int:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries again after a moment."""
-    monkeypatch.setattr(messaging, "RETRY_WAIT_S", 0.2)
+    hurried = {
+        name: replace(policy, retry_wait_s=0.2) for name, policy in messaging.POLICIES.items()
+    }
+    monkeypatch.setattr(_mail_policy, "POLICIES", hurried)
+
+
+async def links_of(node: Node) -> list[LinkRecord]:
+    return [each for each in await node.link_records() if each.state is LinkState.ACTIVE]
+
+
+async def link_back(node: Node, identity: Identity) -> LinkRecord:
+    """The link on which a peer said that it has this identity."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            for each in await links_of(node):
+                if each.remote_identity == identity.hash:
+                    return each
+            await asyncio.sleep(0.002)
 
 
 async def test_a_lost_packet_is_sent_again_until_it_is_proven() -> None:
@@ -95,24 +113,20 @@ async def test_a_late_proof_of_an_earlier_packet_counts() -> None:
         assert sending.state is MessageState.DELIVERED
 
 
-async def test_unproven_packets_end_as_a_failure_of_the_proof(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(messaging, "PACKETS_MAX", 2)
+async def test_unproven_packets_end_as_a_failure_of_the_proof() -> None:
+    twice = Policy((Step(Method.OPPORTUNISTIC, attempts=2),), retry_wait_s=0.2)
     async with cable() as (alice, bob, left, _):
         await alice.lxmf()
         inbox = await bob.lxmf()
         await alice.path(inbox.hash, timeout=PATIENCE)
         left.loses = data_to(inbox)
-        sending = alice.start_message(inbox.hash, "lost", method="opportunistic")
-        await until(lambda: sum(map(data_to(inbox), left.sent)) == 2)
-        for receipt in await alice.receipts():
-            await alice.set_receipt_timeout(receipt.op, 0.001)
+        sending = alice.start_message(inbox.hash, "lost", method=twice)
         with pytest.raises(errors.ProofError) as caught:
             await soon(sending)
         assert (caught.value.stage, caught.value.reason) == ("PROOF", "TIMEOUT")
         assert caught.value.destination == inbox.hash
         assert sending.state is MessageState.FAILED
+        assert sum(map(data_to(inbox), left.sent)) == 2
 
 
 async def test_after_two_lost_packets_the_path_is_asked_for_again() -> None:
@@ -142,7 +156,7 @@ async def test_answers_take_the_link_that_the_sender_opened_and_identified_on() 
         first = await hers.send(his.hash, "hello", method="direct", timeout=PATIENCE)
         assert first.method is Method.DIRECT
         assert (await his.get(timeout=PATIENCE)).verified
-        await until(lambda: bob._messenger.open_link(hers.hash) is not None)
+        await link_back(bob, alice.identity)
         for number in range(20):
             size = 100 if number % 2 else 2000  # a packet, a resource
             back = await his.send(hers.hash, "x" * size, method="direct", timeout=PATIENCE)
@@ -158,16 +172,9 @@ async def test_a_sender_identifies_after_its_first_delivery_and_not_before() -> 
     async with cable() as (alice, bob, left, _):
         hers, his = await alice.lxmf(), await bob.lxmf()
         await alice.path(his.hash, timeout=PATIENCE)
-        links: list[Any] = []
-
-        def loses(packet: Packet) -> bool:
-            links.extend(bob._links.values())
-            return False
-
-        left.loses = loses
         await hers.send(his.hash, "hello", method="direct", timeout=PATIENCE)
         contexts = [packet.context for packet in left.sent]
-        await until(lambda: links and links[-1].remote_identity == alice.identity.hash)
+        await link_back(bob, alice.identity)
         assert Context.LINKIDENTIFY not in contexts
 
 
@@ -178,7 +185,7 @@ async def test_a_sender_without_a_mailbox_does_not_identify() -> None:
         received = await his.get(timeout=PATIENCE)
         assert not received.verified
         assert received.identity is None
-        assert bob._messenger.open_link(received.source) is None
+        assert [each.remote_identity for each in await links_of(bob)] == [None]
         assert not any(packet.context == Context.LINKIDENTIFY for packet in left.sent)
 
 
@@ -186,10 +193,8 @@ async def test_when_the_answering_link_is_gone_a_new_one_is_opened() -> None:
     async with cable() as (alice, bob, _, right):
         hers, his = await alice.lxmf(), await bob.lxmf()
         await hers.send(his.hash, "hello", method="direct", timeout=PATIENCE)
-        await until(lambda: bob._messenger.open_link(hers.hash) is not None)
-        link = bob._messenger.open_link(hers.hash)
-        assert link is not None
-        await link.close()
+        link = await link_back(bob, alice.identity)
+        await bob._ask("link_close", "link", link=link.link)
         await his.send(hers.hash, "back", method="direct", timeout=PATIENCE)
         assert link_requests(right.sent) == 1
         assert (await hers.get(timeout=PATIENCE)).content == "back"
@@ -199,23 +204,22 @@ async def test_a_link_that_dies_is_opened_again() -> None:
     async with cable() as (alice, bob, left, _):
         hers, his = await alice.lxmf(), await bob.lxmf()
         await hers.send(his.hash, "hello", method="direct", timeout=PATIENCE)
-        link = alice._messenger.open_link(his.hash)
-        assert link is not None
+        (link,) = await links_of(alice)
         left.loses = lambda packet: bytes(packet.destination) == link.link_id
         sending = alice.start_message(
             his.hash, "again", identity=hers.identity, method="direct", timeout=PATIENCE
         )
         await until(lambda: sending.state is MessageState.SENDING)
-        alice._driver.post("link_close", link=link.ref)
+        alice._driver.post("link_close", link=link.link)
         delivery = await soon(sending)
-        assert link.reason is CloseReason.INITIATOR
+        reasons = {each.link: each.reason for each in await alice.link_records()}
+        assert reasons.get(link.link, CloseReason.INITIATOR) is CloseReason.INITIATOR
         assert delivery.method is Method.DIRECT
         assert link_requests(left.sent) == 2
 
 
-async def test_each_failure_of_a_message_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_failure_of_a_message_says_where() -> None:
     """F13: no path, no keys of a link, a refusal, a message too long for its method."""
-    monkeypatch.setattr(messaging, "LINKS_MAX", 1)
     async with joined() as (alice, bob):
         await alice.lxmf()
         with pytest.raises(errors.PathError) as path:
@@ -230,9 +234,9 @@ async def test_each_failure_of_a_message_says_where(monkeypatch: pytest.MonkeyPa
         with pytest.raises(ValueError, match="method"):
             await alice.send_message(small.hash, "x", method="pigeon")  # type: ignore[arg-type]
         await alice.path(small.hash, timeout=PATIENCE)
+        for each in await links_of(alice):
+            await alice._ask("link_close", "link", link=each.link)
         await bob.interfaces()[0].pause()
-        await alice._messenger.link_to(small.hash)
-        alice._messenger.forget(await alice._messenger.link_to(small.hash))
         with pytest.raises(errors.LinkError) as link:
             await alice.send_message(small.hash, "x", method="direct", timeout=0.5)
         assert link.value.stage == "LINK"

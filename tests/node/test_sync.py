@@ -163,3 +163,22 @@ def test_a_script_sends_messages_and_hears_them_in_a_thread() -> None:
         assert (told[0].id, told[0].content, told[0].verified) == (sending.id, "hello", True)
         assert inbox.identity.hash == bob.identity.hash
         assert inbox.local.hash == inbox.hash
+
+
+def test_a_script_answers_and_watches_its_messages() -> None:
+    left, right = Pipe.pair()
+    with sync.Node(interfaces=[left]) as alice, sync.Node(interfaces=[right]) as bob:
+        outbox = alice.lxmf(display_name="Alice")
+        with bob.lxmf(display_name="Bob") as inbox:
+            sending = outbox.start_message(inbox.hash, "x" * 2000)
+            states = [each.state for each in sending.updates()]
+            assert states[-1] is MessageState.DELIVERED
+            assert sending.wait(timeout=PATIENCE).id == sending.id
+            message = inbox.get(timeout=PATIENCE)
+            assert inbox.reply(message, "yes", timeout=PATIENCE).id
+            assert outbox.get(timeout=PATIENCE).content == "yes"
+            with pytest.raises(errors.StateError):
+                message.reply("from another thread")
+            with pytest.raises(errors.NotFoundError):
+                inbox.sync()
+        assert inbox.closed
