@@ -7,7 +7,8 @@
 /* ---- lanes ---- */
 
 bool nm_lanes_is_announce(const nm_work *work) {
-  return nm_job_kind_of(work->job) == NM_JOB_VERIFY_ANNOUNCE;
+  return work->job != NULL &&
+         nm_job_kind_of(work->job) == NM_JOB_VERIFY_ANNOUNCE;
 }
 
 void nm_lanes_put(nm_lanes *lanes, nm_work *work) {
