@@ -21,7 +21,7 @@ from netmesh.bench.measure import FULL, QUICK, Session
 from netmesh.bench.model import Row, Suite
 from netmesh.bench.pairs import CONTROL_ROW as AA_PAIR
 from netmesh.bench.pairs import PairSession
-from netmesh.bench.suites import ALL, announces
+from netmesh.bench.suites import ALL, announces, lxmf
 
 AA_ROW = "control.aa"
 
@@ -205,6 +205,8 @@ def main(arguments: Sequence[str]) -> int:
                 print(f"netmesh bench: {arm.title}: {arm.reason}", file=sys.stderr)
             return EXIT_FAILED
         announces.make_file(Path(folder))
+        if any(suite is lxmf.SUITE for suite, _ in rows):
+            lxmf.make_file(Path(folder))
         try:
             made = _measure(options, rows, found, Path(folder))
         except KeyboardInterrupt:

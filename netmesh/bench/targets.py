@@ -76,6 +76,8 @@ SIGNING = (
 """Rows with a signature or a key exchange."""
 
 TARGETS = (
+    Target(("mail.store.open",), "netmesh", "time", 100 * MS),
+    Target(("mail.store.find.*",), "netmesh", "time", 50 * MS),
     Target(("lxmf.decode.view.*",), "core", "time", 30),
     Target(("lxmf.encode.codec.21", "lxmf.encode.codec.2k"), "core", "time", 40),
     Target(("packet.pack*", "packet.unpack", "packet.unpack.h2"), "core", "time", 6),

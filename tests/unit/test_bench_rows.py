@@ -11,11 +11,12 @@ from netmesh import _bench, crypto
 from netmesh.bench.kit import fixtures
 from netmesh.bench.measure import expected
 from netmesh.bench.model import Api
-from netmesh.bench.suites import ALL, announces, bulk, stamps
+from netmesh.bench.suites import ALL, announces, bulk, lxmf, stamps
 
 ROWS = {row.id: row for _, row in ALL.rows()}
 NATIVE = [(arm, row) for arm in ("core", "library") for row, _ in _bench.rows(arm)]
 PYTHON = [name for suite in ALL for name in suite.offers(Api("netmesh", ""))]
+MAIL = [name for name in PYTHON if name in {row.id for row in lxmf.SUITE.rows}]
 SLOW_IN_PYTHON = ("announce.validate.batch64", "announce.validate.batch64.repeat")
 
 
@@ -52,7 +53,7 @@ def test_native_rows_do_what_they_say(arm: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("package", ["netmesh", "netmesh.pure"])
-@pytest.mark.parametrize("name", PYTHON)
+@pytest.mark.parametrize("name", [name for name in PYTHON if name not in MAIL])
 def test_python_rows_do_what_they_say(package: str, name: str, inputs: str) -> None:
     if package == "netmesh.pure" and name in SLOW_IN_PYTHON:
         pytest.skip("seconds in Python; tested by its smaller rows")
@@ -61,6 +62,21 @@ def test_python_rows_do_what_they_say(package: str, name: str, inputs: str) -> N
     for _ in range(2):
         block = runner.block(1000)
         assert block["check"] == expected(ROWS[name], "python", block["fixture"])
+    assert sum(count for _, count in runner.singles(1)["hist"]) == 1
+
+
+@pytest.mark.parametrize("name", MAIL)
+def test_mail_rows_do_what_they_say(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lxmf, "MESSAGES", 3000)
+    lxmf.make_file(tmp_path)
+    runner = lxmf.SUITE.offers(Api("netmesh", str(tmp_path)))[name].prepare()
+    for _ in range(2):
+        block = runner.block(1000)
+        evidence = ROWS[name].evidence
+        assert evidence is not None
+        assert block["check"] == fixtures.fingerprint(evidence("python", block["fixture"]))
     assert sum(count for _, count in runner.singles(1)["hist"]) == 1
 
 

@@ -10,6 +10,7 @@ from netmesh.bench.suites import (
     e2e,
     identities,
     links,
+    lxmf,
     messages,
     packets,
     published,
@@ -31,6 +32,7 @@ ALL = Suites(
         transport.SUITE,
         e2e.SUITE,
         bulk.SUITE,
+        lxmf.SUITE,
         published.SUITE,
     )
 )
