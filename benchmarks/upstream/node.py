@@ -37,7 +37,11 @@ KINDS = {
     "meanwhile": "Packet(link, ...).send() to its receipt, while a Resource is under way",
     "links": "Link(...) as many times as there are links, to the last callback",
     "idle": "nothing",
+    "hub": "an instance with enable_transport, without ingress control; what leaves something at "
+    "the hub, and crowds, with a fiftieth",
 }
+
+HUB_SCALE = 50
 
 MESSAGES = {
     "direct": LXMF.LXMessage.DIRECT,
@@ -50,7 +54,7 @@ LINKED = ("request", "resource", "file", "meanwhile")
 
 CONFIGURATION = """\
 [reticulum]
-  enable_transport = no
+  enable_transport = {transport}
   share_instance = no
   panic_on_interface_error = no
 
@@ -67,6 +71,8 @@ SERVER = """\
     listen_ip = 127.0.0.1
     listen_port = {port}
 """
+
+HUB = SERVER + "    ingress_control = no\n"
 
 CLIENT = """\
   [[bench]]
@@ -473,6 +479,31 @@ class Client(Side):
         self.links += links
 
 
+class Hub:
+    """A transport node between others."""
+
+    def __init__(self, kit: Any, folder: str) -> None:
+        self.kit = kit
+        self.load = ""
+
+    def prepare(self, request: dict[str, Any]) -> dict[str, Any]:
+        """How much less than the row says it is given."""
+        self.load = request["load"]
+        return {"destination": "", "key": "", "scale": HUB_SCALE}
+
+    def collect(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What the hub has: connections or paths."""
+
+        def count() -> int:
+            if self.load in ("clients", "crowd"):
+                return len(RNS.Transport.interfaces) - 1
+            return len(RNS.Transport.path_table)
+
+        with contextlib.suppress(TimeoutError):
+            until(lambda: count() >= request["expect"], "", self.kit.ARRIVAL_S)
+        return {"stamps": [], "count": count(), "check": ""}
+
+
 class Program:
     """The requests of the protocol."""
 
@@ -483,11 +514,15 @@ class Program:
 
     def open(self, request: dict[str, Any]) -> dict[str, Any]:
         """Starts the stack in its role."""
-        is_server = request["role"] == "server"
-        interface = (SERVER if is_server else CLIENT).format(port=request["port"])
-        Path(self.folder, "config").write_text(CONFIGURATION + interface)
+        role = request["role"]
+        text, side = {"server": (SERVER, Server), "hub": (HUB, Hub), "client": (CLIENT, Client)}[
+            role
+        ]
+        configuration = CONFIGURATION.format(transport="yes" if role == "hub" else "no")
+        interface = text.format(port=request["port"])
+        Path(self.folder, "config").write_text(configuration + interface)
         RNS.Reticulum(configdir=self.folder, loglevel=0)
-        self.side = (Server if is_server else Client)(self.kit, self.folder)
+        self.side = side(self.kit, self.folder)
         until(
             lambda: any(each.online for each in RNS.Transport.interfaces), "there is no connection"
         )

@@ -36,6 +36,7 @@ SHORT = {
 OF_PAIRS: Mapping[str, tuple[Callable[[float], str], str]] = {
     "tail": (units.duration, "99 of 100"),
     "growth": (lambda value: units.size(round(value)), "memory growth"),
+    "server_growth": (lambda value: units.size(round(value)), "memory growth of the server"),
     "client_cpu": (lambda value: f"{units.duration(value)}/MiB", "CPU of the sender"),
     "server_cpu": (lambda value: f"{units.duration(value)}/MiB", "CPU of the receiver"),
     "stalls": (lambda value: str(round(value)), "failed or stalled:"),

@@ -36,6 +36,10 @@ class Pair:
     ``compress`` leaves compression of resources to the stack. A sample that takes longer than
     ``timeout_s`` has failed. ``bulk`` bytes are transferred while the samples of the kind
     ``meanwhile`` are taken. With ``peers`` the arms that pair two stacks are measured too.
+
+    In the kind ``hub`` the server is a transport node and the client the program of
+    :mod:`netmesh.bench.hub_driver`; ``load`` says what that does, and ``held`` how many paths or
+    clients the hub has meanwhile.
     """
 
     kind: str
@@ -49,6 +53,8 @@ class Pair:
     timeout_s: float = 10.0
     bulk: int = 0
     peers: bool = False
+    load: str = ""
+    held: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

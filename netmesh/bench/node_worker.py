@@ -60,6 +60,7 @@ KINDS = {
     "buffer": "writer.write(payload), writer.write_eof(), await drain(), await reader.read()",
     "links": "node.connect(hash) in as many tasks as there are links",
     "idle": "nothing",
+    "hub": "a node with transport=True, without ingress control, with storage in the load save",
 }
 """What a sample is, by kind."""
 
@@ -497,13 +498,73 @@ class Client(Side):
         self._links += links
 
 
+class Hub(Side):
+    """A transport node between others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._port = 0
+        self._load = ""
+        self._saving: asyncio.Task[None] | None = None
+        self._folder: TemporaryDirectory[str] | None = None
+
+    async def listen(self, port: int) -> None:
+        """Where it will be; the node starts in ``prepare``."""
+        self._port = port
+
+    async def prepare(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Starts the node."""
+        self._load = request["load"]
+        if self._load == "save":
+            import tempfile
+
+            self._folder = tempfile.TemporaryDirectory(prefix="netmesh-bench-")
+        self.node = Node(
+            Identity(),
+            interfaces=[TCPServer(HOST, self._port, ingress_control=False)],
+            transport=True,
+            storage=None if self._folder is None else self._folder.name,
+        )
+        await self.node.start()
+        return {"destination": "", "key": ""}
+
+    async def _save(self) -> None:
+        while True:
+            await self.node.persist()
+
+    async def collect(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What the hub has: connections or paths."""
+        deadline = monotonic_ns() + int(ARRIVAL_S * 1e9)
+        while True:
+            if self._load in ("clients", "crowd"):
+                count = len(await self.node.interface_records()) - 1
+            else:
+                count = self.node.stats().engine.paths
+            if count >= request["expect"] or monotonic_ns() > deadline:
+                break
+            await asyncio.sleep(0.02)
+        if self._load == "save" and self._saving is None:
+            self._saving = asyncio.create_task(self._save())
+        return {"stamps": [], "count": count, "check": ""}
+
+    async def close(self) -> None:
+        """Ends the node and removes what it stored."""
+        if self._saving is not None:
+            self._saving.cancel()
+            await asyncio.wait([self._saving])
+        if self._load:
+            await super().close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
 class Program:
     """The requests of the protocol."""
 
     def __init__(self) -> None:
-        self.side: Server | Client | None = None
+        self.side: Server | Client | Hub | None = None
 
-    def _it(self) -> Server | Client:
+    def _it(self) -> Server | Client | Hub:
         if self.side is None:
             raise RuntimeError("open comes first")
         return self.side
@@ -514,6 +575,9 @@ class Program:
         if request["role"] == "server":
             self.side = Server()
             await self.side.open(TCPServer(HOST, port))
+        elif request["role"] == "hub":
+            self.side = Hub()
+            await self.side.listen(port)
         else:
             self.side = Client()
             await self.side.open(TCPClient(HOST, port))
@@ -542,7 +606,7 @@ class Program:
     async def collect(self, request: dict[str, Any]) -> dict[str, Any]:
         """Tells what arrived."""
         side = self._it()
-        if not isinstance(side, Server):
+        if isinstance(side, Client):
             raise TypeError("nothing arrives at a client")
         return await side.collect(request)
 

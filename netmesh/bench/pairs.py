@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from netmesh.bench import stats
+from netmesh.bench import hub_driver, stats
 from netmesh.bench.arms import Arm
 from netmesh.bench.kit.nodes import ARRIVAL_S, Payloads, Tally
 from netmesh.bench.measure import Cell, Cells, PairFigures, Profile, Progress, interleaved
@@ -48,6 +48,15 @@ TEXT = (
 )
 PIECE_BYTES = 16 << 20
 TEXT_PERIOD = 1 << 20
+
+DRIVER = Arm("hub-driver", "driver of hubs", "python", hub_driver.COMMAND)
+"""The client of every row of the kind ``hub``."""
+
+HUB_S = 240.0
+"""How long a hub may take for what it is given to learn."""
+
+_PER_SAMPLE = frozenset(("clients", "destinations"))
+"""Loads of which each sample leaves something at the hub."""
 
 _BASELINE = (
     "import asyncio, os; "
@@ -169,7 +178,9 @@ class PairSession:
                 self.cells[row.id, arm.id].run_blocks.append([])
                 with self._guard(row, arm):
                     total = row.pair.warm + samples * blocks
-                    live[arm.id] = stack.enter_context(LivePair(row, arm, payloads, bulk, total))
+                    live[arm.id] = stack.enter_context(
+                        LivePair(row, arm, payloads, bulk, total, quick=quick)
+                    )
                     live[arm.id].begin()
             plan = dict.fromkeys(live, blocks)
             for arm in interleaved([arm for arm in arms if arm.id in live], plan, blocks):
@@ -179,7 +190,8 @@ class PairSession:
             for arm in arms:
                 if arm.id in live and self.cells[row.id, arm.id].error is None:
                     with self._guard(row, arm):
-                        self._growth(row, arm, live[arm.id], samples * blocks)
+                        left = samples * blocks // live[arm.id].scale
+                        self._growth(row, arm, live[arm.id], max(1, left))
         for made in (Path(payloads.path), bulk):
             if made is not None and made.stat().st_size > TEXT_PERIOD:
                 made.unlink()
@@ -227,13 +239,13 @@ class PairSession:
         """How much memory each side took; docs/reference/report.md says what that is."""
         figures = self.cells[row.id, arm.id].pair
         assert figures is not None
-        per = samples if live.kind == "links" else 1
+        per = samples if live.kind == "links" or live.load == "clients" else 1
         for growth, side, end in (
             (figures.client_growth, live.client_memory, live.client_arm),
             (figures.server_growth, live.server_memory, live.server_arm),
         ):
             before = self._baseline(end) if live.kind == "idle" else side.before
-            after = side.after if live.kind in ("links", "idle") else side.peak
+            after = side.after if live.kind in ("links", "idle", "hub") else side.peak
             growth.append((after - before) / per)
 
     def _baseline(self, arm: Arm) -> int:
@@ -284,7 +296,14 @@ class LivePair:
     """A server and a client that are measured. A context manager."""
 
     def __init__(
-        self, row: Row, arm: Arm, payloads: Payloads, bulk: Path | None, samples: int
+        self,
+        row: Row,
+        arm: Arm,
+        payloads: Payloads,
+        bulk: Path | None,
+        samples: int,
+        *,
+        quick: bool = False,
     ) -> None:
         assert row.pair is not None
         self._row = row
@@ -292,15 +311,30 @@ class LivePair:
         self._payloads = payloads
         self._bulk = bulk
         self._samples = samples
+        self._held = row.pair.held[quick]
+        self._scale = 1
+        self._reached = 0
         self._taken = 0
         self._stack = contextlib.ExitStack()
         self.client_arm, self.server_arm = arm.ends if arm.ends is not None else (arm, arm)
+        if self.kind == "hub":
+            self.client_arm = DRIVER
         self.client_memory, self.server_memory = Memory(), Memory()
 
     @property
     def kind(self) -> str:
         """The row's."""
         return self._pair.kind
+
+    @property
+    def load(self) -> str:
+        """The row's, of the kind ``hub``."""
+        return self._pair.load
+
+    @property
+    def scale(self) -> int:
+        """The part of a load that the hub's program asked for is one of so many."""
+        return self._scale
 
     def __enter__(self) -> LivePair:
         return self
@@ -311,13 +345,16 @@ class LivePair:
     def begin(self) -> None:
         """Starts both, lets them meet, and takes the samples that do not count."""
         port, server = self._begin_server()
+        self._scale = server.get("scale", 1)
         self._client = self._start(self.client_arm)
         self._ask(self._client, op="open", role="client", port=port)
         given = {
             key: server[key] for key in ("destination", "key", "destinations") if key in server
         }
         client = self._ask(self._client, **self._prepare(), **given)
-        if self.kind != "discovery":
+        if self.kind == "hub":
+            self._reach(0 if self.load in ("forward", "clients") else self._prepare()["held"])
+        elif self.kind != "discovery":
             self._ask(self._server, op="announce")
             self._ask(self._client, op="meet", destination=server["destination"])
         if self.kind in MESSAGES:
@@ -334,7 +371,8 @@ class LivePair:
             port = free_port()
             self._server = self._start(self.server_arm)
             try:
-                self._ask(self._server, op="open", role="server", port=port)
+                role = "hub" if self.kind == "hub" else "server"
+                self._ask(self._server, op="open", role=role, port=port)
                 return port, self._ask(self._server, **self._prepare())
             except RowError:
                 if not left:
@@ -360,7 +398,18 @@ class LivePair:
             "samples": self._samples,
             "compress": int(self._pair.compress),
             **({} if self._bulk is None else {"bulk": str(self._bulk)}),
+            **({"load": self.load, "held": self._held // self._scale} if self.load else {}),
         }
+
+    def _reach(self, more: int) -> None:
+        """Waits until the hub has learnt or taken so many more. Raises RowError."""
+        self._reached += more
+        deadline = time.monotonic() + HUB_S
+        count = -1
+        while count < self._reached:
+            if time.monotonic() > deadline:
+                raise RowError(f"the hub has {count} of {self._reached}")
+            count = self._ask(self._server, op="collect", expect=self._reached)["count"]
 
     @staticmethod
     def _ask(process: Process, timeout_s: float = OPEN_TIMEOUT_S, **request: Any) -> dict[str, Any]:
@@ -383,7 +432,9 @@ class LivePair:
         self._spent = spent
 
     def _run(self, count: int, after: Callable[[], None] | None = None) -> Block:
-        at_once = self.kind in ("links", "idle", "meanwhile")
+        if self.load in _PER_SAMPLE:
+            count = max(1, count // self._scale)
+        at_once = self.kind in ("links", "idle", "meanwhile") or self.load in _PER_SAMPLE
         timeout_s = self._pair.timeout_s * (1 if at_once else count)
         answer = self._ask(
             self._client,
@@ -393,13 +444,19 @@ class LivePair:
             pace_us=self._pair.pace_us,
             timeout_ms=round(self._pair.timeout_s * 1000),
         )
+        if self.load in _PER_SAMPLE:
+            self._reach(count)
         if after is not None:
             after()
         if self.kind == "meanwhile":
             count = len(answer["samples"]) + answer["failed"]
-        done = 0 if self.kind in ("discovery", "idle") else count - answer["failed"]
+        done = 0 if self.kind in ("discovery", "idle", "hub") else count - answer["failed"]
         each = self._payloads.items if self.kind == "channel" else 1
-        arrived = self._collect(done * each)
+        arrived: dict[str, Any] = (
+            {"stamps": [], "count": 0, "check": ""}
+            if self.kind == "hub"
+            else self._collect(done * each)
+        )
         block = Block()
         block.samples, block.inner = answer["samples"], answer.get("inner", [])
         block.failed, block.error = answer["failed"], answer.get("error")

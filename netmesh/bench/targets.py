@@ -21,6 +21,7 @@ Measure = Literal[
     "growth",
     "client_cpu",
     "server_cpu",
+    "server_growth",
     "stalls",
 ]
 
@@ -36,9 +37,9 @@ class Target:
 
     Of rows between two processes: ``above``: the p50 is at most ``limit`` ns above that of
     ``other``. ``tail``: the 99th percentile is at most ``limit`` ns. ``growth``: the memory of
-    either side grows by at most ``limit`` bytes. ``client_cpu``, ``server_cpu``: that side
-    spends at most ``limit`` ns on a MiB of payload. ``stalls``: at most ``limit`` samples
-    failed or stood still.
+    either side grows by at most ``limit`` bytes, ``server_growth``: that of the server.
+    ``client_cpu``, ``server_cpu``: that side spends at most ``limit`` ns on a MiB of payload.
+    ``stalls``: at most ``limit`` samples failed or stood still.
     """
 
     rows: tuple[str, ...]
@@ -102,6 +103,10 @@ TARGETS = (
     Target(("transport.forward.500",), "core", "rate", 600e3),
     Target(("transport.forward.ifac",), "core", "rate", 20e3),
     Target(("transport.announces",), "core", "rate", 15e3),
+    Target(("hub.forward.147",), "netmesh", "rate", 300e3),
+    Target(("hub.crowd",), "netmesh", "tail", MS * 5),
+    Target(("hub.destinations",), "netmesh", "server_growth", 64 * MIB),
+    Target(("hub.clients",), "netmesh", "server_growth", 4096),
     Target(("*",), "core", "times", 1, "rust"),
     Target(
         ("discovery.cold", "deliver.direct.warm", "deliver.opportunistic"), "core", "time", MS * 0.3
@@ -244,6 +249,7 @@ def _cpu(side: str) -> Callable[[Mapping[str, Any], Mapping[str, Any]], float]:
 _OF_PAIRS: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any]], float]] = {
     "tail": lambda _, result: float(result["single"]["p99_ns"]),
     "growth": _growth,
+    "server_growth": lambda _, result: float(result["pair"]["server_growth_bytes"]),
     "client_cpu": _cpu("client"),
     "server_cpu": _cpu("server"),
     "stalls": lambda _, result: float(result["pair"]["stalls"] + result["pair"]["failed"]),

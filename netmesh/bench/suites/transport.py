@@ -5,11 +5,17 @@ from __future__ import annotations
 import functools
 
 from netmesh.bench.kit import fixtures
-from netmesh.bench.model import Kind, Row, Suite
+from netmesh.bench.model import Kind, Pair, Row, Suite
 from netmesh.pure import crypto as pure_crypto
 
 PATHS = 100_000
 """Paths that the node knows, and destinations that the packets go to in turn."""
+
+_NOT_PLAYED = dict.fromkeys(
+    ("lxmf-rs", "rns-rs", "beechat", "lxmf-rs-nodelay"), "its adapter plays no hub"
+)
+_SLOW = {"rns-internal": "the same as with OpenSSL: a hub has nothing to decipher"}
+_NO_SAVES = {"rns-openssl": "saves its tables when it ends and every twelve hours"}
 
 _HEADER_2 = 35
 _NUMBER = 8
@@ -47,7 +53,10 @@ SUITE = Suite(
     text="A transport node's engine on one core, without sockets: it knows 100,000 paths and "
     "remembers two generations of 2^20 packet hashes. Each packet is another one, for the next "
     "destination in turn, from one interface to another; frames come 32 at a time, as from a "
-    "socket.",
+    "socket. The rows hub.* are processes: a program of bare sockets sends to a transport node "
+    "over loopback TCP and takes from it on another connection, the same program for every "
+    "stack, and each byte is compared. rns runs what leaves something at the hub, and crowds, "
+    "with a fiftieth.",
     rows=(
         Row(
             id="transport.forward.147",
@@ -85,6 +94,96 @@ SUITE = Suite(
             payload=32,
             fixtures=4096,
             evidence=_announcer,
+            quick=False,
+        ),
+        Row(
+            id="hub.forward.147",
+            title="forward between two connections, 147 B",
+            operation="a packet through the hub, in bursts of a tenth of a second with a window "
+            "of 4,096 packets (256 for a hub below 50,000 a second)",
+            pair=Pair("hub", samples=(10, 2), blocks=(4, 1), warm=1, load="forward"),
+            absent=_NOT_PLAYED | _SLOW,
+            quick=False,
+        ),
+        Row(
+            id="hub.crowd",
+            title="forward beside a crowd",
+            operation="a single packet through a hub with 1,000 clients, one of which sends 200 "
+            "new announces a second; from the write to the arrival",
+            pair=Pair(
+                "hub",
+                samples=(2000, 20),
+                blocks=(3, 1),
+                warm=5,
+                pace_us=2000,
+                load="crowd",
+                held=(1000, 20),
+            ),
+            absent=_NOT_PLAYED | _SLOW,
+            quick=False,
+        ),
+        Row(
+            id="hub.steady",
+            title="forward with 100,000 paths",
+            operation="a single packet through a hub that knows 100,000 paths",
+            pair=Pair(
+                "hub",
+                samples=(4000, 50),
+                blocks=(3, 1),
+                warm=5,
+                pace_us=500,
+                load="steady",
+                held=(PATHS, 200),
+            ),
+            absent=_NOT_PLAYED | _SLOW,
+            quick=False,
+        ),
+        Row(
+            id="hub.save",
+            title="forward while they are saved",
+            operation="the same while the hub saves its tables without a pause",
+            pair=Pair(
+                "hub",
+                samples=(4000, 50),
+                blocks=(3, 1),
+                warm=5,
+                pace_us=500,
+                load="save",
+                held=(PATHS, 200),
+            ),
+            absent=_NOT_PLAYED | _SLOW | _NO_SAVES,
+            quick=False,
+        ),
+        Row(
+            id="hub.destinations",
+            title="learn 100,000 destinations",
+            operation="an announce with 32 bytes of application data written to the hub's socket; "
+            "the memory of the server is what all of them take there",
+            pair=Pair(
+                "hub",
+                samples=(PATHS, 200),
+                blocks=(1, 1),
+                warm=0,
+                timeout_s=240,
+                load="destinations",
+            ),
+            absent=_NOT_PLAYED | _SLOW,
+            quick=False,
+        ),
+        Row(
+            id="hub.clients",
+            title="1,000 idle clients",
+            operation="a TCP connection to the hub; the memory of the server is what each takes "
+            "there",
+            pair=Pair(
+                "hub",
+                samples=(1000, 50),
+                blocks=(1, 1),
+                warm=0,
+                timeout_s=60,
+                load="clients",
+            ),
+            absent=_NOT_PLAYED | _SLOW,
             quick=False,
         ),
     ),
