@@ -371,9 +371,9 @@ class MailStore:
     ) -> list[SearchHit]:
         """Messages with all words of ``text`` in title or content, newest first.
 
-        ``"a phrase"`` in double quotes stands together, ``begin*`` is any word that begins so; case
-        and accents do not matter, and nothing else has a meaning. ``words`` (1 to 64) is how long a
-        snippet is. Go on with the last hit's row as ``before``.
+        ``"a phrase"`` in double quotes stands together, ``begin*`` is any word that begins so (two
+        letters at least); case and accents do not matter, and nothing else has a meaning.
+        ``words`` (1 to 64) is how long a snippet is. Go on with the last hit's row as ``before``.
 
         Raises:
             EncodeError: ``text`` has no word or more than 1024 bytes ("EMPTY", "TOO_LARGE", ...).

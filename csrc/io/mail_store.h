@@ -233,8 +233,8 @@ void nm_mail_hit_dispose(nm_mail_hit *hit);
 typedef struct nm_mail_search {
   const nm_destination_hash *mailbox; /* NULL: all */
   /* UTF-8: words that must all be there, in title or content; "a phrase" in
-   * double quotes; word* for what begins so. Case and accents do not matter.
-   * Nothing else has a meaning. */
+   * double quotes; word* for what begins so (two letters at least). Case and
+   * accents do not matter. Nothing else has a meaning. */
   nm_span text;
   int64_t before;        /* only rows before it; 0: from the newest on */
   const char *open_mark; /* around what was found */

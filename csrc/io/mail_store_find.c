@@ -8,6 +8,9 @@
 
 #define TEXT_MAX 1024
 #define WORDS_MAX 64
+/* Of a word of which only the beginning is given: all words of one letter are
+ * too many to go through. */
+#define BEGINNING_MIN 2
 #define WORDS_DEFAULT 16
 /* A title is shown whole, but for one of more than this many words. */
 #define TITLE_WORDS 64
@@ -49,7 +52,7 @@ static bool take_word(nm_reader *in, nm_span *word, bool *begins) {
     len++;
   }
   *word = nm_reader_take(in, len);
-  if (len > 1 && word->ptr[len - 1] == '*') {
+  if (len > BEGINNING_MIN && word->ptr[len - 1] == '*') {
     *begins = true;
     word->len--;
   }

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import leaks_mail
 import leaks_packets
 import leaks_transfer
 
@@ -52,7 +53,11 @@ def survive(run: Callable[[], Any]) -> int:
 def main() -> int:
     """Runs all operations; 1 when none of them ever noticed a failure."""
     failures = 0
-    for operations in (leaks_packets.OPERATIONS, leaks_transfer.OPERATIONS):
+    for operations in (
+        leaks_packets.OPERATIONS,
+        leaks_transfer.OPERATIONS,
+        leaks_mail.OPERATIONS,
+    ):
         for name, run in operations.items():
             if name not in LEFT_OUT:
                 run()

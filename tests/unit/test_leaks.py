@@ -33,7 +33,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("program", ["leaks_packets.py", "leaks_transfer.py"])
+@pytest.mark.parametrize("program", ["leaks_packets.py", "leaks_transfer.py", "leaks_mail.py"])
 def test_no_operation_leaks(program: str) -> None:
     done = run(program)
     assert done.returncode == 0, done.stdout + done.stderr
