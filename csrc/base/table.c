@@ -187,12 +187,35 @@ static int grow(nm_table *table) {
   return NM_OK;
 }
 
-/* Frees one place. NM_E(LIMIT) when no entry may go. */
+/* The entries up to |last| count as used just now. */
+static void pass_over(nm_table *table, nm_table_link *last) {
+  nm_table_link *first = table->oldest;
+  if (last == table->newest) {
+    return;
+  }
+  table->oldest = last->newer;
+  table->oldest->older = NULL;
+  first->older = table->newest;
+  table->newest->newer = first;
+  last->newer = NULL;
+  table->newest = last;
+}
+
+/* Frees one place. NM_E(LIMIT) when no entry may go, or none of those that were
+ * looked at: the next insertion looks at others. */
 static int evict(nm_table *table) {
   const nm_table_config *config = &table->config;
   nm_table_link *entry = table->oldest;
+  if (config->may_evict == nm_table_keep) {
+    return NM_E(LIMIT);
+  }
+  size_t looks = 0;
   while (entry != NULL && config->may_evict != NULL &&
          !config->may_evict(config->user, entry)) {
+    if (++looks == config->looks_max) {
+      pass_over(table, entry);
+      return NM_E(LIMIT);
+    }
     entry = entry->newer;
   }
   if (entry == NULL) {

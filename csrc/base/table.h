@@ -29,6 +29,10 @@ typedef struct nm_table_config {
   /* Called before an entry is evicted; false keeps it. NULL: always true;
    * nm_table_keep: always false. */
   bool (*may_evict)(void *user, nm_table_link *entry);
+  /* How many of the least recently used entries may_evict is asked about before
+   * an insertion is refused, so that it takes a bounded time; they then count
+   * as used, and the next insertion asks about others. 0: all of them. */
+  size_t looks_max;
   /* Takes back an entry that was evicted or cleared; releases its memory. */
   void (*dispose)(void *user, nm_table_link *entry);
 } nm_table_config;
@@ -76,7 +80,8 @@ void nm_table_fetch_oldest(const nm_table *table, size_t count, int round);
 void nm_table_touch(nm_table *table, nm_table_link *entry);
 /* Adds |entry|, whose key is set and not in the table. May evict. 0,
  * NM_E(MEMORY), or NM_E(LIMIT) when the table is full of entries that may not
- * be evicted. The table owns the entry on success only. */
+ * be evicted, or those that were asked about may not. The table owns the entry
+ * on success only. */
 int nm_table_insert(nm_table *table, nm_table_link *entry);
 /* The same with nm_table_hash of its key at hand. */
 int nm_table_insert_hashed(nm_table *table, nm_table_link *entry,

@@ -12,6 +12,9 @@
 /* Seven days, and a quarter more. */
 #define USED_LIFE_US (756000 * (int64_t)SECOND_US)
 
+/* Of a hundred thousand most may be retained: an announce looks at a few. */
+#define EVICT_LOOKS 1024
+
 static void dispose_known(void *user, nm_table_link *entry) {
   nm_engine *engine = user;
   nm_known *known = (nm_known *)(void *)entry;
@@ -33,6 +36,7 @@ int nm_known_init(nm_engine *engine) {
       .key_size = sizeof(nm_destination_hash),
       .key_offset = offsetof(nm_known, hash),
       .may_evict = may_evict_known,
+      .looks_max = EVICT_LOOKS,
       .dispose = dispose_known,
   };
   return nm_engine_table(engine, &engine->routes.known, &config);

@@ -89,3 +89,65 @@ NM_TEST(a_scan_misses_no_entry_while_the_table_grows_and_shrinks) {
     nm_table_dispose(&f->table);
   }
 }
+
+/* ---- bounded steps ---- */
+
+static uint32_t asked;
+
+static bool only_late_ones(void *user, nm_table_link *link) {
+  (void)user;
+  asked++;
+  return ((entry *)(void *)link)->key >= 2500;
+}
+
+NM_TEST(an_insertion_into_a_full_table_asks_about_a_bounded_number) {
+  fixture *f = begin();
+  entry more = {.key = ENTRIES};
+  f->table.config.may_evict = only_late_ones;
+  f->table.config.looks_max = 1000;
+  add(f, 0, ENTRIES);
+  for (int i = 0; i < 2; i++) {
+    asked = 0;
+    NM_CHECK_INT(nm_table_insert(&f->table, &more.link), NM_E(LIMIT));
+    NM_CHECK_INT(asked, 1000);
+    NM_CHECK_INT(f->table.count, ENTRIES);
+  }
+  asked = 0;
+  NM_CHECK_OK(nm_table_insert(&f->table, &more.link));
+  NM_CHECK_INT(asked, 501);
+  uint32_t gone = 2500;
+  NM_CHECK(nm_table_find(&f->table, &gone) == NULL);
+  /* The order is whole in both directions. */
+  uint32_t count = 0;
+  nm_table_link *last = NULL;
+  for (nm_table_link *at = nm_table_next(&f->table, NULL); at != NULL;
+       at = nm_table_next(&f->table, at)) {
+    NM_CHECK(at->older == last);
+    last = at;
+    count++;
+  }
+  NM_CHECK(last == f->table.newest && last == &more.link);
+  NM_CHECK_INT(count, ENTRIES);
+  /* One that keeps everything asks about nothing. */
+  nm_table_remove(&f->table, &more.link);
+  add(f, 2500, 2501);
+  f->table.config.may_evict = nm_table_keep;
+  NM_CHECK_INT(nm_table_insert(&f->table, &more.link), NM_E(LIMIT));
+  nm_table_dispose(&f->table);
+}
+
+NM_TEST(a_growth_moves_a_few_places_with_each_insertion) {
+  fixture *f = begin();
+  for (uint32_t i = 0; i < ENTRIES; i++) {
+    size_t buckets = f->table.bucket_count;
+    size_t moved = f->table.old_moved;
+    bool moving = f->table.old_buckets != NULL;
+    add(f, i, i + 1);
+    if (f->table.bucket_count != buckets) {
+      NM_CHECK(!moving); /* else the rest had to be moved at once */
+    } else if (moving) {
+      NM_CHECK(f->table.old_moved - moved <= 4);
+    }
+  }
+  nm_table_dispose(&f->table);
+}
