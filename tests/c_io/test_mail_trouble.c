@@ -214,8 +214,8 @@ NM_TEST(mail_check_finds_what_does_not_belong) {
       "UPDATE talk SET count = 0",
       "DELETE FROM body WHERE row = 2",
       "DELETE FROM letter",
-      "UPDATE body SET packed = (SELECT packed FROM body WHERE row = 1),"
-      " inflated = (SELECT inflated FROM body WHERE row = 1)",
+      ("UPDATE body SET packed = (SELECT packed FROM body WHERE row = 1),"
+       " inflated = (SELECT inflated FROM body WHERE row = 1)"),
   };
   for (size_t i = 0; i < 5; i++) {
     nm_mail_store *store = mail_open(mail_path());
@@ -592,8 +592,7 @@ static void write_until_killed(const char *path, uint32_t from, int report) {
     if (nm_mail_store_apply(store, batch, count) != NM_OK) {
       _exit(1);
     }
-    uint32_t last = i - 1;
-    if (write(report, &last, sizeof(last)) != sizeof(last)) {
+    if (write(report, &i, sizeof(i)) != sizeof(i)) {
       _exit(2);
     }
   }
@@ -629,19 +628,20 @@ static uint32_t kill_one(const char *path, uint32_t acknowledged) {
     write_until_killed(path, acknowledged, ends[1]);
   }
   close(ends[1]);
-  /* Some time after its first commit, or before it. */
-  uint32_t last = 0;
-  bool began = nm_test_below(8) == 0 ||
-               read(ends[0], &last, sizeof(last)) == (ssize_t)sizeof(last);
-  NM_CHECK(began);
+  /* Some time after its first commit of something new, or before that. */
+  uint32_t told = 0;
+  bool early = nm_test_below(8) == 0;
+  while (!early && told <= acknowledged) {
+    NM_CHECK(read(ends[0], &told, sizeof(told)) == (ssize_t)sizeof(told));
+  }
   (void)usleep(nm_test_below(12000));
   NM_CHECK(kill(child, SIGKILL) == 0);
   int how = 0;
   NM_CHECK(waitpid(child, &how, 0) == child);
   NM_CHECK(WIFSIGNALED(how));
-  last = read_last(ends[0], last);
+  told = read_last(ends[0], told);
   close(ends[0]);
-  return last + 1 > acknowledged ? last + 1 : acknowledged;
+  return told > acknowledged ? told : acknowledged;
 }
 
 NM_TEST(mail_outlives_kills_at_any_moment) {
@@ -659,7 +659,7 @@ NM_TEST(mail_outlives_kills_at_any_moment) {
     nm_mail_store_close(store);
   }
   nm_test_context("%s", "");
-  NM_CHECK(acknowledged > (uint32_t)kills);
+  NM_CHECK(acknowledged > (uint32_t)kills / 2);
   nm_mail_store *store = mail_open(path);
   mail_check(store);
   nm_mail_store_close(store);
