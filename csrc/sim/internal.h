@@ -2,7 +2,7 @@
  * Only files of this room include it.
  *
  * A file calls only files that stand before it here:
- *   random, agenda, meter
+ *   random, agenda, meter, view
  *   trace, check, store, frames, medium, node, life, members, sim
  */
 #ifndef NM_SIM_INTERNAL_H
@@ -168,11 +168,10 @@ static inline nm_sim_medium *nm_sim_medium_at(const nm_sim *sim,
   return id == 0 || id > sim->medium_count ? NULL : sim->media[id - 1];
 }
 
+/* ---- view.c ---- */
+
 /* Whether |name| is 1 to NM_SIM_NAME_MAX bytes long. */
 bool nm_sim_name_is_sane(const char *name);
-/* Room for |size| bytes that the next call may use again; NULL without
- * memory, in which case the run has failed. */
-uint8_t *nm_sim_scratch(nm_sim *sim, size_t size);
 
 /* ---- trace.c ---- */
 

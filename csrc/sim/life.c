@@ -286,11 +286,6 @@ void nm_sim_nodes_dispose(nm_sim *sim) {
 
 /* ---- reading and settings ---- */
 
-const char *nm_sim_node_name(const nm_sim *sim, nm_sim_node_id id) {
-  const nm_sim_node *node = nm_sim_node_at(sim, id);
-  return node == NULL ? "" : node->name;
-}
-
 nm_sim_node_id nm_sim_node_named(const nm_sim *sim, const char *name) {
   for (uint32_t i = 0; i < sim->node_count; i++) {
     if (strcmp(sim->nodes[i]->name, name) == 0) {

@@ -8,22 +8,6 @@
 #define SHARED_LANE UINT32_MAX
 #define FLIPS_MAX 4
 
-static const char *const fate_names[NM_SIM_FATE_COUNT] = {
-    [NM_SIM_SENT] = "sent",
-    [NM_SIM_DELIVERED] = "delivered",
-    [NM_SIM_LOST] = "lost",
-    [NM_SIM_CUT] = "cut",
-    [NM_SIM_GONE] = "gone",
-    [NM_SIM_REFUSED_FULL] = "refused_full",
-    [NM_SIM_REFUSED_SIZE] = "refused_size",
-    [NM_SIM_REFUSED_ACCESS] = "refused_access",
-    [NM_SIM_SWEPT] = "swept",
-};
-
-const char *nm_sim_fate_name(nm_sim_fate fate) {
-  return (unsigned)fate < NM_SIM_FATE_COUNT ? fate_names[fate] : "unknown";
-}
-
 /* ---- sending ---- */
 
 static nm_sim_lane *lane_at(nm_sim_medium *medium, uint32_t number) {

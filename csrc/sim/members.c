@@ -21,11 +21,6 @@ static bool is_sane(const nm_sim_medium_config *c) {
          c->reorder_us < LONGEST_US && c->frame_us < LONGEST_US;
 }
 
-bool nm_sim_name_is_sane(const char *name) {
-  size_t len = strlen(name);
-  return len > 0 && len <= NM_SIM_NAME_MAX;
-}
-
 int nm_sim_medium_add(nm_sim *sim, const char *name,
                       const nm_sim_medium_config *config,
                       nm_sim_medium_id *id) {
@@ -73,11 +68,6 @@ const nm_sim_medium_config *nm_sim_medium_read(const nm_sim *sim,
                                                nm_sim_medium_id id) {
   const nm_sim_medium *medium = nm_sim_medium_at(sim, id);
   return medium == NULL ? NULL : &medium->config;
-}
-
-const char *nm_sim_medium_name(const nm_sim *sim, nm_sim_medium_id id) {
-  const nm_sim_medium *medium = nm_sim_medium_at(sim, id);
-  return medium == NULL ? "" : medium->name;
 }
 
 nm_sim_medium_id nm_sim_medium_named(const nm_sim *sim, const char *name) {

@@ -18,15 +18,6 @@ void nm_sim_node_config_default(nm_sim_node_config *config) {
   config->auto_credit = true;
 }
 
-nm_now nm_sim_now(const nm_sim *sim, nm_sim_node_id id) {
-  const nm_sim_node *node = nm_sim_node_at(sim, id);
-  uint64_t passed = sim->now_ns / NS_PER_US;
-  nm_now now = {.mono_us = sim->config.start_mono_us + passed,
-                .unix_us = sim->config.start_unix_us + (int64_t)passed};
-  now.unix_us += node == NULL ? 0 : node->clock_us;
-  return now;
-}
-
 /* ---- jobs and stores ---- */
 
 static void list_work(nm_sim_node *node, nm_sim_work *work) {
@@ -290,11 +281,26 @@ void nm_sim_node_tick(nm_sim *sim, nm_sim_node *node) {
   nm_sim_node_settle(sim, node);
 }
 
+/* Room for |size| bytes that the next call may use again; NULL without
+ * memory, in which case the run has failed. */
+static uint8_t *scratch_of(nm_sim *sim, size_t size) {
+  if (size > sim->scratch_cap) {
+    uint8_t *grown = nm_resize(&sim->own.mem, sim->scratch, size * 2);
+    if (grown == NULL) {
+      nm_sim_no_memory(sim);
+      return NULL;
+    }
+    sim->scratch = grown;
+    sim->scratch_cap = size * 2;
+  }
+  return sim->scratch;
+}
+
 void nm_sim_node_hear(nm_sim *sim, const nm_sim_item *item) {
   const nm_sim_member *member = nm_sim_medium_arrival(sim, item);
   const nm_block *bytes = item->ptr;
   nm_span data = nm_block_span(bytes);
-  uint8_t *scratch = member == NULL ? NULL : nm_sim_scratch(sim, data.len + 1);
+  uint8_t *scratch = member == NULL ? NULL : scratch_of(sim, data.len + 1);
   if (scratch == NULL) {
     return;
   }

@@ -88,19 +88,6 @@ uint64_t nm_sim_seed(const nm_sim *sim) {
   return sim->config.seed;
 }
 
-uint8_t *nm_sim_scratch(nm_sim *sim, size_t size) {
-  if (size > sim->scratch_cap) {
-    uint8_t *grown = nm_resize(&sim->own.mem, sim->scratch, size * 2);
-    if (grown == NULL) {
-      nm_sim_no_memory(sim);
-      return NULL;
-    }
-    sim->scratch = grown;
-    sim->scratch_cap = size * 2;
-  }
-  return sim->scratch;
-}
-
 /* ---- calls ---- */
 
 uint64_t nm_sim_time_us(const nm_sim *sim) {
