@@ -163,7 +163,8 @@ static void take_ready(nm_event_entry *entry, nm_event *event) {
   event->at = channel->ready_at;
 }
 
-int nm_link_channel_open(nm_engine *engine, nm_link *link, bool all_types) {
+int nm_link_channel_open(nm_engine *engine, nm_link *link, bool all_types,
+                         void (*fired)(void *user, nm_timer *timer)) {
   if (link->channel != NULL) {
     return NM_OK;
   }
@@ -184,7 +185,7 @@ int nm_link_channel_open(nm_engine *engine, nm_link *link, bool all_types) {
   channel->link = link;
   channel->next_serial = 1;
   channel->ready.take = take_ready;
-  channel->timer.fire = nm_link_channel_fired;
+  channel->timer.fire = fired;
   link->channel = channel;
   return NM_OK;
 }
@@ -308,19 +309,6 @@ static nm_link_channel *open_channel(const nm_engine *engine, nm_link_ref ref) {
   return link != NULL && link->channel != NULL && link->channel->core.open
              ? link->channel
              : NULL;
-}
-
-int nm_engine_channel_open(nm_engine *engine, nm_link_ref ref, bool all_types,
-                           nm_now now) {
-  engine->now = now;
-  nm_link *link = nm_link_find(engine, ref);
-  if (link == NULL) {
-    return NM_E(MISSING);
-  }
-  if (nm_link_active(engine, ref) == NULL) {
-    return NM_E(STATE);
-  }
-  return nm_link_channel_open(engine, link, all_types);
 }
 
 int nm_engine_channel_register(nm_engine *engine, nm_link_ref ref,

@@ -1,5 +1,4 @@
-/* What every state machine of the engine uses: time, entropy, events, jobs,
- * verdicts.
+/* What every state machine of the engine uses: events, jobs, verdicts.
  */
 #include "stack/internal.h"
 
@@ -7,40 +6,6 @@
 
 const nm_identity *nm_engine_identity(const nm_engine *engine) {
   return nm_identity_in(engine->identity);
-}
-
-void nm_engine_arm(nm_engine *engine, nm_timer *timer, uint64_t delay_us) {
-  (void)nm_timer_arm(&engine->timers, timer, engine->now.mono_us + delay_us);
-}
-
-int nm_engine_reserve_timers(nm_engine *engine, size_t more) {
-  int status =
-      nm_timers_reserve(&engine->timers, engine->timers_reserved + more);
-  if (status == NM_OK) {
-    engine->timers_reserved += more;
-  }
-  return status;
-}
-
-void nm_engine_unreserve_timers(nm_engine *engine, size_t less) {
-  engine->timers_reserved -= less;
-}
-
-int nm_engine_table(nm_engine *engine, nm_table *table,
-                    const nm_table_config *config) {
-  nm_table_config own = *config;
-  own.user = engine;
-  memcpy(own.hash_key, engine->hash_key, sizeof(own.hash_key));
-  return nm_table_init(table, engine->mem, &own);
-}
-
-void nm_engine_release_entry(void *user, nm_table_link *entry) {
-  nm_engine *engine = user;
-  nm_release(engine->mem, entry);
-}
-
-int nm_engine_random(nm_engine *engine, void *ptr, size_t len) {
-  return nm_entropy_fill(engine->entropy, ptr, len);
 }
 
 nm_block *nm_engine_pack(nm_engine *engine, const nm_packet *packet,
@@ -183,43 +148,10 @@ void nm_engine_scrap_job(nm_engine *engine, nm_job *job) {
 
 /* ---- verdicts ---- */
 
-#define DROPS_FIRST 4 /* entries */
-#define REASON_MASK 0xffu
-#define ONE_DROP (REASON_MASK + 1u)
-_Static_assert(NM_DROP_COUNT <= REASON_MASK, "a reason fits into a byte");
-
-static void count_at(nm_engine *engine, nm_iface_drops *drops, nm_drop reason) {
-  for (size_t i = 0; i < drops->count; i++) {
-    if ((drops->list[i] & REASON_MASK) == reason) {
-      drops->list[i] += ONE_DROP;
-      return;
-    }
-  }
-  if (drops->count == drops->cap) {
-    size_t cap = drops->cap == 0 ? DROPS_FIRST : 2u * drops->cap;
-    uint64_t *list =
-        nm_resize(engine->mem, drops->list, cap * sizeof(*drops->list));
-    if (list == NULL) {
-      return;
-    }
-    drops->list = list;
-    drops->cap = (uint8_t)cap;
-  }
-  drops->list[drops->count++] = ONE_DROP | (uint64_t)reason;
-}
-
 void nm_engine_count_drop(nm_engine *engine, nm_iface *iface, nm_drop reason) {
   engine->stats.drops[reason]++;
   if (iface != NULL) {
-    count_at(engine, &iface->drops, reason);
-  }
-}
-
-void nm_iface_drops_read(const nm_iface_drops *drops,
-                         uint64_t out[NM_DROP_COUNT]) {
-  memset(out, 0, NM_DROP_COUNT * sizeof(*out));
-  for (size_t i = 0; i < drops->count; i++) {
-    out[drops->list[i] & REASON_MASK] = drops->list[i] / ONE_DROP;
+    nm_iface_count_drop(engine, iface, reason);
   }
 }
 

@@ -99,6 +99,44 @@ uint32_t nm_iface_link_mtu(const nm_iface *iface) {
                                         : (uint32_t)spec->hw_mtu;
 }
 
+/* ---- drops, of few reasons each ---- */
+
+#define DROPS_FIRST 4 /* entries */
+#define REASON_MASK 0xffu
+#define ONE_DROP (REASON_MASK + 1u)
+_Static_assert(NM_DROP_COUNT <= REASON_MASK, "a reason fits into a byte");
+
+void nm_iface_count_drop(nm_engine *engine, nm_iface *iface, nm_drop reason) {
+  nm_iface_drops *drops = &iface->drops;
+  for (size_t i = 0; i < drops->count; i++) {
+    if ((drops->list[i] & REASON_MASK) == reason) {
+      drops->list[i] += ONE_DROP;
+      return;
+    }
+  }
+  if (drops->count == drops->cap) {
+    size_t cap = drops->cap == 0 ? DROPS_FIRST : 2u * drops->cap;
+    uint64_t *list =
+        nm_resize(engine->mem, drops->list, cap * sizeof(*drops->list));
+    if (list == NULL) {
+      return;
+    }
+    drops->list = list;
+    drops->cap = (uint8_t)cap;
+  }
+  drops->list[drops->count++] = ONE_DROP | (uint64_t)reason;
+}
+
+static void read_drops(const nm_iface_drops *drops,
+                       uint64_t out[NM_DROP_COUNT]) {
+  memset(out, 0, NM_DROP_COUNT * sizeof(*out));
+  for (size_t i = 0; i < drops->count; i++) {
+    out[drops->list[i] & REASON_MASK] = drops->list[i] / ONE_DROP;
+  }
+}
+
+/* ---- what a driver reads ---- */
+
 const nm_iface_spec *nm_engine_iface(const nm_engine *engine, nm_iface_id id) {
   const nm_iface *iface = nm_iface_find(engine, id);
   return iface == NULL ? NULL : &iface->spec;
@@ -114,7 +152,7 @@ bool nm_engine_iface_counters(const nm_engine *engine, nm_iface_id id,
     return false;
   }
   memcpy(counters, &iface->tally, sizeof(iface->tally));
-  nm_iface_drops_read(&iface->drops, counters->drops);
+  read_drops(&iface->drops, counters->drops);
   return true;
 }
 

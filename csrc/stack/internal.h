@@ -3,18 +3,20 @@
  *
  * A file calls only files that stand before it here:
  *   types, event, content, filter, queue, ops, jobs, job_run, ingress, recorder
- *   iface_table, core, ifaces, ingress_control, announce_cap, relayed
+ *   means, iface_table, core, ifaces, ingress_control, announce_cap, relayed
  *   local_table, local_ratchets, announcing, local_data
  *   alternatives, paths, known, blackholes, asks
  *   searches, rebroadcast, path_answers, tunnels, routes
  *   receipts, send
- *   link_table, link_send, link_tokens, transfer_out, requests, transfer_ends,
- *   transfer_in, transfer_join, transfer_accept, transfer_parts,
- *   transfer_info
+ *   link_table, link_send, link_tokens, transfer_out, transfer_note
+ *   request_wait, request_in, requests, transfer_ends, transfer_early
+ *   transfer_in, transfer_resume, transfer_accept, transfer_join
+ *   transfer_parts, transfer_info
  *   channel_core, buffer_in, buffer_out, channel_out, channel, buffer
  *   link, link_open, link_data
- *   transit, forwarding, input, listen, iface_verbs, engine,
+ *   transit, forwarding, input, listen, engine, iface_verbs
  *   transport_tables
+ * Only nm_stream_packed is called back from behind buffer_out.
  */
 #ifndef NM_STACK_INTERNAL_H
 #define NM_STACK_INTERNAL_H
@@ -197,6 +199,8 @@ int nm_iface_send(nm_engine *engine, nm_iface *iface, nm_block *packet,
  * reference. Returns how many took it. */
 size_t nm_iface_broadcast(nm_engine *engine, nm_block *packet,
                           bool (*wanted)(const nm_iface *iface), nm_op_id op);
+/* Counts a drop on |iface| alone. */
+void nm_iface_count_drop(nm_engine *engine, nm_iface *iface, nm_drop reason);
 /* Takes it out of the table and frees it. */
 void nm_iface_forget(nm_engine *engine, nm_iface *iface);
 void nm_ifaces_init(nm_engine *engine, int *status);
@@ -205,8 +209,6 @@ void nm_ifaces_dispose(nm_engine *engine);
 /* Counts a drop on |iface| (may be NULL) and in the engine; without memory for
  * the first one of an interface, in the engine alone. */
 void nm_engine_count_drop(nm_engine *engine, nm_iface *iface, nm_drop reason);
-void nm_iface_drops_read(const nm_iface_drops *drops,
-                         uint64_t out[NM_DROP_COUNT]);
 /* Writes the final verdict of input |seq| after a job decided. A packet that
  * was not taken for want of room is forgotten by the filter, so that its
  * repetition is heard. */

@@ -132,6 +132,8 @@ bool nm_link_owes_keepalive(const nm_engine *engine, const nm_link *link) {
   return engine->now.mono_us >= link->last_outbound + patience;
 }
 
+static void channel_fired(void *user, nm_timer *timer);
+
 void nm_link_activate(nm_engine *engine, nm_link *link, uint64_t rtt_us) {
   uint64_t now = engine->now.mono_us;
   link->state = NM_LINK_ACTIVE;
@@ -145,7 +147,7 @@ void nm_link_activate(nm_engine *engine, nm_link *link, uint64_t rtt_us) {
   nm_engine_arm(engine, &link->timer, link->keepalive_us);
   if (link->opens_channel) {
     /* Without memory it stays closed: the owner may open it later. */
-    (void)nm_link_channel_open(engine, link, true);
+    (void)nm_link_channel_open(engine, link, true, channel_fired);
   }
   nm_link_tell_active(engine, link);
 }
@@ -197,13 +199,26 @@ void nm_link_end(nm_engine *engine, nm_link *link, nm_close_reason reason,
   doubt_path(engine, link);
 }
 
-void nm_link_channel_fired(void *user, nm_timer *timer) {
+static void channel_fired(void *user, nm_timer *timer) {
   nm_engine *engine = user;
   struct nm_link_channel *channel;
   nm_link *link = nm_link_of_channel_timer(timer, &channel);
   if (nm_link_channel_tick(engine, channel) != NM_OK) {
     nm_link_end(engine, link, NM_CLOSE_CHANNEL, true);
   }
+}
+
+int nm_engine_channel_open(nm_engine *engine, nm_link_ref ref, bool all_types,
+                           nm_now now) {
+  engine->now = now;
+  nm_link *link = nm_link_find(engine, ref);
+  if (link == NULL) {
+    return NM_E(MISSING);
+  }
+  if (nm_link_active(engine, ref) == NULL) {
+    return NM_E(STATE);
+  }
+  return nm_link_channel_open(engine, link, all_types, channel_fired);
 }
 
 static void end_where(nm_engine *engine, nm_close_reason reason, bool tell_peer,

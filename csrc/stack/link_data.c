@@ -343,7 +343,9 @@ static nm_drop in_sealed(nm_engine *engine, nm_link *link, nm_block *plain,
   case NM_CONTEXT_RESOURCE_ADV:
     return nm_transfer_advertised(engine, link, text, input);
   case NM_CONTEXT_RESOURCE_REQ:
-    return nm_transfer_request(engine, link, text, &input->frame->hash);
+    return nm_resource_is_note(text)
+               ? nm_transfer_note(engine, link, text)
+               : nm_transfer_request(engine, link, text, &input->frame->hash);
   case NM_CONTEXT_RESOURCE_HMU:
     return nm_transfer_hashmap(engine, link, text);
   case NM_CONTEXT_RESOURCE_ICL:

@@ -151,7 +151,7 @@ int nm_engine_link_open(nm_engine *engine, const nm_destination_hash *hash,
   if (!nm_link_room(engine)) {
     return NM_E(LIMIT);
   }
-  nm_link *link = nm_link_new(engine, true);
+  nm_link *link = nm_link_new(engine, true, nm_link_watch_fired);
   if (link == NULL) {
     return NM_E(MEMORY);
   }
@@ -388,7 +388,7 @@ nm_drop nm_links_request(nm_engine *engine, nm_input *input, nm_local *local) {
   if (!nm_engine_take_credit(engine)) {
     return NM_DROP_NO_CREDIT;
   }
-  nm_link *link = nm_link_new(engine, false);
+  nm_link *link = nm_link_new(engine, false, nm_link_watch_fired);
   if (link == NULL) {
     nm_eventq_return_credit(&engine->events);
     return NM_DROP_NO_MEMORY;

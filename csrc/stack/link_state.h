@@ -314,9 +314,10 @@ nm_link *nm_link_active(nm_engine *engine, nm_link_ref ref);
 /* The next link after |link|, also closed ones; NULL to start. */
 nm_link *nm_link_following(const nm_engine *engine, const nm_link *link);
 /* A new link, PENDING, with its events and timer reserved; it has no id yet. A
- * responder's (not |initiator|) takes over the credit for its LINK_ACTIVE. NULL
- * without memory. */
-nm_link *nm_link_new(nm_engine *engine, bool initiator);
+ * responder's (not |initiator|) takes over the credit for its LINK_ACTIVE. Its
+ * timer calls |watch|. NULL without memory. */
+nm_link *nm_link_new(nm_engine *engine, bool initiator,
+                     void (*watch)(void *user, nm_timer *timer));
 /* Whether the limits allow one more; a refusal is counted. */
 bool nm_link_room(nm_engine *engine);
 /* Takes back a link that nobody has heard of. */
@@ -358,8 +359,6 @@ void nm_link_heard(nm_engine *engine, nm_link *link);
 void nm_link_watch(nm_engine *engine, nm_link *link);
 /* The watch itself. */
 void nm_link_watch_fired(void *user, nm_timer *timer);
-/* Something of the link's channel is due. */
-void nm_link_channel_fired(void *user, nm_timer *timer);
 
 /* ---- link_tokens.c ---- */
 
@@ -392,11 +391,21 @@ int nm_link_pack(nm_engine *engine, nm_link *link, uint8_t packet_type,
 /* Hands a built packet to the link's interface. Takes over one reference. */
 int nm_link_put(nm_engine *engine, nm_link *link, nm_block *raw, nm_op_id op);
 
-/* ---- requests.c ---- */
+/* ---- request_in.c ---- */
 
 nm_drop nm_request_packet(nm_engine *engine, nm_link *link, nm_span plaintext,
                           nm_input *input);
-nm_drop nm_response_packet(nm_engine *engine, nm_link *link, nm_span plaintext);
+/* A request came as a resource: what its event needs. NM_DROP_NONE or why it
+ * is refused. Takes over |data| on success. */
+nm_drop nm_request_from_resource(nm_engine *engine, nm_link *link,
+                                 nm_block *packed, nm_event_node *node);
+/* An identity of the link was verified or refused: requests that came behind it
+ * are taken now. */
+void nm_requests_identified(nm_engine *engine, nm_link_ref ref);
+void nm_requests_dispose(nm_engine *engine);
+
+/* ---- request_wait.c ---- */
+
 /* The outstanding request with |id|, or NULL. */
 nm_request_out *nm_request_find(nm_link *link,
                                 const uint8_t id[NM_ADDRESS_SIZE]);
@@ -409,15 +418,13 @@ void nm_request_receiving(nm_engine *engine, nm_request_out *request,
                           struct nm_transfer_in *incoming,
                           void (*abandon)(nm_engine *engine,
                                           struct nm_transfer_in *incoming));
-/* A request came as a resource: what its event needs. NM_DROP_NONE or why it
- * is refused. Takes over |data| on success. */
-nm_drop nm_request_from_resource(nm_engine *engine, nm_link *link,
-                                 nm_block *packed, nm_event_node *node);
+/* Takes back a request whose id nobody has. */
+void nm_request_scrap(nm_engine *engine, nm_request_out *request);
+
+/* ---- requests.c ---- */
+
+nm_drop nm_response_packet(nm_engine *engine, nm_link *link, nm_span plaintext);
 void nm_requests_close(nm_engine *engine, nm_link *link);
-/* An identity of the link was verified or refused: requests that came behind it
- * are taken now. */
-void nm_requests_identified(nm_engine *engine, nm_link_ref ref);
-void nm_requests_dispose(nm_engine *engine);
 void nm_request_op_cancel(nm_engine *engine, nm_op *op);
 
 /* ---- transfer_out.c ---- */
@@ -439,6 +446,8 @@ typedef struct nm_transfer_spec {
 /* Queues a transfer; with |op| it is an operation of its own. */
 int nm_transfer_start(nm_engine *engine, nm_link *link,
                       const nm_transfer_spec *spec, nm_op_id *op);
+/* What is being sent, for its receiver to ask for; NULL: nothing is. */
+nm_transfer_out *nm_transfer_out_asked(const nm_link *link);
 nm_drop nm_transfer_request(nm_engine *engine, nm_link *link, nm_span plaintext,
                             const nm_packet_hash *hash);
 nm_drop nm_transfer_proof(nm_engine *engine, nm_link *link, nm_span payload);
@@ -457,11 +466,13 @@ void nm_transfer_out_op_cancel(nm_engine *engine, nm_op *op);
 void nm_transfer_out_restart(nm_engine *engine, nm_transfer_out *t,
                              uint64_t base);
 
+/* ---- transfer_note.c ---- */
+
+/* A note of the receiver of what is sent. */
+nm_drop nm_transfer_note(nm_engine *engine, nm_link *link, nm_span plaintext);
+
 /* ---- transfer_resume.c ---- */
 
-/* A note of the receiver of |t|. */
-nm_drop nm_transfer_note(nm_engine *engine, nm_transfer_out *t,
-                         nm_span plaintext);
 /* Tells the sender that zstd frames are welcome, when that is worth a note. */
 void nm_transfer_in_welcome(nm_engine *engine, nm_transfer_in *t);
 /* Looks first what the sink of |t| holds of it. False when there is no need:
@@ -475,14 +486,6 @@ nm_drop nm_transfer_in_resumed(nm_engine *engine, nm_transfer_in *t,
                                const nm_resource_adv *adv);
 /* The time for it is over. */
 void nm_transfer_in_look_over(nm_engine *engine, nm_transfer_in *t);
-
-/* ---- transfer_accept.c ---- */
-
-/* Begins to ask for the parts of the segment |adv| of |t|. */
-int nm_transfer_in_segment(nm_engine *engine, nm_transfer_in *t,
-                           const nm_resource_adv *adv);
-/* What of |limit| a resource of this size may need; never 0. */
-uint64_t nm_transfer_in_bound(const nm_transfer_in *t, uint64_t limit);
 
 /* ---- transfer_ends.c ---- */
 
@@ -499,17 +502,23 @@ void nm_transfer_refuse(nm_engine *engine, nm_link *link, const uint8_t *hash);
 
 /* ---- transfer_in.c ---- */
 
-/* Accounts for what |t| may hold from now on: |bytes|. False when all incoming
- * resources together would hold more than they may. */
+/* Accounts for what |t| may hold from now on, with the segment |adv|. False
+ * when all incoming resources together would hold more than they may. */
 bool nm_transfer_in_charge(nm_engine *engine, nm_transfer_in *t,
-                           uint64_t bytes);
+                           const nm_resource_adv *adv);
 /* Asks for the next window of parts, and waits for them. */
 int nm_transfer_in_ask(nm_engine *engine, nm_transfer_in *t);
-/* How long what was asked for may take. */
+/* Begins to ask for the parts of the segment |adv| of |t|. */
+int nm_transfer_in_segment(nm_engine *engine, nm_transfer_in *t,
+                           const nm_resource_adv *adv);
+/* What of |limit| a resource of this size may need; never 0. */
+uint64_t nm_transfer_in_bound(const nm_transfer_in *t, uint64_t limit);
 /* Bits a second that the parts come in with, as far as that is known. */
 double nm_transfer_in_rate(const nm_transfer_in *t);
+/* The first request is repeated early until a part comes (transfer_early.c). */
+#define NM_TRANSFER_EARLY_REPEATS_MAX 8
+/* How long what was asked for may take. */
 uint64_t nm_transfer_in_wait(const nm_transfer_in *t);
-void nm_transfer_in_time_over(void *user, nm_timer *timer);
 /* The one whose segment under way has |hash|; whose first one has it. */
 nm_transfer_in *nm_transfer_in_find(nm_link *link, nm_span hash);
 nm_transfer_in *nm_transfer_in_find_original(nm_link *link, nm_span original);
@@ -564,8 +573,10 @@ void nm_transfer_in_op_cancel(nm_engine *engine, nm_op *op);
 
 /* ---- channel.c ---- */
 
-/* Opens the channel of |link|; quiet when it is. NM_E(MEMORY). */
-int nm_link_channel_open(nm_engine *engine, nm_link *link, bool all_types);
+/* Opens the channel of |link|, whose timer calls |fired|; quiet when it is.
+ * NM_E(MEMORY). */
+int nm_link_channel_open(nm_engine *engine, nm_link *link, bool all_types,
+                         void (*fired)(void *user, nm_timer *timer));
 /* The link ends: tells what came in order, ends what was sent. Its figures
  * stay until the link is freed. */
 void nm_link_channel_close(nm_engine *engine, nm_link *link);

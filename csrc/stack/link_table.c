@@ -224,7 +224,8 @@ const nm_ed25519_sign_key *nm_link_sign_key(nm_engine *engine, nm_link *link) {
   return made;
 }
 
-nm_link *nm_link_new(nm_engine *engine, bool initiator) {
+nm_link *nm_link_new(nm_engine *engine, bool initiator,
+                     void (*watch)(void *user, nm_timer *timer)) {
   if (nm_engine_reserve_timers(engine, 1) != NM_OK) {
     return NULL;
   }
@@ -243,7 +244,7 @@ nm_link *nm_link_new(nm_engine *engine, bool initiator) {
     link->rssi_dbm = NM_SIGNAL_NONE;
     link->snr_cdb = NM_SIGNAL_NONE;
     link->quality_pct = NM_SIGNAL_NONE;
-    link->timer.fire = nm_link_watch_fired;
+    link->timer.fire = watch;
     if (nm_table_insert(&engine->links.by_ref, &link->by_ref) == NM_OK) {
       engine->links.next_ref++;
       engine->links.unindexed++;

@@ -1,43 +1,10 @@
 /* Advertisements (RNS 2, 3.3): of resources, which are accepted, offered to the
- * application or refused, and of the later segments of accepted ones.
+ * application or refused, and of the later segments of accepted ones; and what
+ * is done when the time of one that comes in is over.
  */
 #include "stack/link_state.h"
 
 #include <string.h>
-
-/* What a resource may hold in memory: its content unless a sink takes it, and
- * the segment under way, as stream and opened. */
-static uint64_t memory_of(const nm_transfer_in *t, const nm_resource_adv *adv) {
-  uint64_t stream = adv->transfer_size;
-  uint64_t plain = t->limit;
-  if (t->segments > 1) {
-    stream =
-        stream > NM_RESOURCE_SEGMENT_MAX ? stream : NM_RESOURCE_SEGMENT_MAX;
-    plain = plain < NM_RESOURCE_SEGMENT_MAX ? plain : NM_RESOURCE_SEGMENT_MAX;
-  }
-  uint64_t content = t->sink != NULL || t->segments == 1 ? 0 : t->limit;
-  return content + stream + plain;
-}
-
-int nm_transfer_in_segment(nm_engine *engine, nm_transfer_in *t,
-                           const nm_resource_adv *adv) {
-  if (!nm_transfer_in_charge(engine, t, memory_of(t, adv))) {
-    return NM_E(LIMIT);
-  }
-  int status = nm_resource_join_init(
-      &t->join, adv, nm_resource_sdu(t->link->mtu), engine->mem, NULL);
-  if (status != NM_OK) {
-    return status;
-  }
-  nm_resource_join_authenticate(&t->join, &t->link->key);
-  t->state = NM_RESOURCE_TRANSFERRING;
-  t->retries = NM_RESOURCE_RETRIES;
-  t->responded = false;
-  t->early_repeats = 0;
-  t->echoes = 0;
-  nm_transfer_early_begin(t->link);
-  return nm_transfer_in_ask(engine, t);
-}
 
 /* A sink, when the link has a place for what comes. */
 static int find_place(nm_transfer_in *t) {
@@ -65,7 +32,7 @@ static int begin(nm_engine *engine, nm_transfer_in *t,
                  const nm_resource_adv *adv) {
   int status = find_place(t);
   if (status == NM_OK && t->segments > 1 && t->sink == NULL) {
-    if (!nm_transfer_in_charge(engine, t, memory_of(t, adv))) {
+    if (!nm_transfer_in_charge(engine, t, adv)) {
       return NM_E(LIMIT);
     }
     t->gathered = nm_block_new(engine->mem, (size_t)t->limit);
@@ -81,6 +48,54 @@ static int begin(nm_engine *engine, nm_transfer_in *t,
   nm_transfer_in_welcome(engine, t);
   return nm_transfer_in_segment(engine, t, adv);
 }
+
+/* ---- waiting ---- */
+
+static void ask_again(nm_engine *engine, nm_transfer_in *t) {
+  (void)nm_transfer_in_ask(engine, t);
+  t->round_repeated = true;
+}
+
+static void time_over(void *user, nm_timer *timer) {
+  nm_engine *engine = user;
+  nm_transfer_in *t =
+      (nm_transfer_in *)(void *)((char *)timer -
+                                 offsetof(nm_transfer_in, timer));
+  if (t->resume != NM_RESUME_NONE) {
+    nm_transfer_in_look_over(engine, t);
+    return;
+  }
+  if (t->between) {
+    nm_transfer_refuse(engine, t->link, t->hash);
+    nm_transfer_in_fail(engine, t, NM_RESOURCE_FAILED, NM_E(TIMEOUT),
+                        NM_STAGE_TRANSFER);
+    return;
+  }
+  if (t->offered) {
+    /* The application did not decide: the stated default is no. */
+    nm_transfer_refuse(engine, t->link, t->hash);
+    nm_transfer_in_fail(engine, t, NM_RESOURCE_FAILED, NM_E(TIMEOUT),
+                        NM_STAGE_REFUSED);
+    return;
+  }
+  if (!t->responded && t->early_repeats < NM_TRANSFER_EARLY_REPEATS_MAX) {
+    nm_transfer_early_repeated(t);
+    t->early_repeats++;
+    ask_again(engine, t);
+    return;
+  }
+  if (t->retries == 0) {
+    nm_transfer_refuse(engine, t->link, t->hash);
+    nm_transfer_in_fail(engine, t, NM_RESOURCE_FAILED, NM_E(TIMEOUT),
+                        NM_STAGE_TRANSFER);
+    return;
+  }
+  t->retries--;
+  t->profile = nm_resource_profile_timeout(t->profile);
+  ask_again(engine, t);
+}
+
+/* ---- beginning ---- */
 
 static nm_transfer_in *new_transfer(nm_engine *engine, nm_link *link,
                                     const nm_resource_adv *adv) {
@@ -115,16 +130,11 @@ static nm_transfer_in *new_transfer(nm_engine *engine, nm_link *link,
     t->is_request = false;
     t->is_response = false;
   }
-  t->timer.fire = nm_transfer_in_time_over;
+  t->timer.fire = time_over;
   t->next = link->transfers_in;
   link->transfers_in = t;
   link->transfers_in_count++;
   return t;
-}
-
-uint64_t nm_transfer_in_bound(const nm_transfer_in *t, uint64_t limit) {
-  uint64_t bound = t->data_size < limit ? t->data_size : limit;
-  return bound == 0 ? 1 : bound;
 }
 
 /* Why a transfer could not begin: for the most part an advertisement whose

@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-/* The first request is repeated early until a part comes (transfer_early.c). */
-#define EARLY_REPEATS_MAX 8
 /* On a slow link the wait before a repeat grows by this power of two. */
 #define BACK_OFF_DOUBLINGS 2
 
@@ -50,8 +48,7 @@ nm_event nm_transfer_in_event(const nm_transfer_in *t, nm_event_kind kind) {
 
 /* Accounts for what |t| may hold from now on: |bytes|. False when all incoming
  * resources together would hold more than they may. */
-bool nm_transfer_in_charge(nm_engine *engine, nm_transfer_in *t,
-                           uint64_t bytes) {
+static bool charge(nm_engine *engine, nm_transfer_in *t, uint64_t bytes) {
   uint64_t others = engine->links.resource_memory - t->charged;
   uint64_t most = engine->limits.resource_memory;
   if (bytes > t->charged && (bytes > most || others > most - bytes)) {
@@ -62,10 +59,29 @@ bool nm_transfer_in_charge(nm_engine *engine, nm_transfer_in *t,
   return true;
 }
 
+/* What a resource may hold in memory: its content unless a sink takes it, and
+ * the segment under way, as stream and opened. */
+static uint64_t memory_of(const nm_transfer_in *t, const nm_resource_adv *adv) {
+  uint64_t stream = adv->transfer_size;
+  uint64_t plain = t->limit;
+  if (t->segments > 1) {
+    stream =
+        stream > NM_RESOURCE_SEGMENT_MAX ? stream : NM_RESOURCE_SEGMENT_MAX;
+    plain = plain < NM_RESOURCE_SEGMENT_MAX ? plain : NM_RESOURCE_SEGMENT_MAX;
+  }
+  uint64_t content = t->sink != NULL || t->segments == 1 ? 0 : t->limit;
+  return content + stream + plain;
+}
+
+bool nm_transfer_in_charge(nm_engine *engine, nm_transfer_in *t,
+                           const nm_resource_adv *adv) {
+  return charge(engine, t, memory_of(t, adv));
+}
+
 static void free_transfer(nm_engine *engine, nm_transfer_in *t) {
   nm_timer_disarm(&engine->timers, &t->timer);
   nm_engine_unreserve_timers(engine, 1);
-  (void)nm_transfer_in_charge(engine, t, 0);
+  (void)charge(engine, t, 0);
   nm_resource_join_dispose(&t->join);
   nm_block_drop(t->advertisement);
   nm_block_drop(t->gathered);
@@ -217,7 +233,7 @@ uint64_t nm_transfer_in_wait(const nm_transfer_in *t) {
       t->responded, t->join.outstanding, t->join.waiting_for_hashmap,
       t->join.sdu, nm_transfer_in_rate(t), NM_RESOURCE_RETRIES - t->retries);
   uint64_t normal = seconds > 3600 ? 3600000000ull : nm_us(seconds);
-  if (t->responded || t->early_repeats >= EARLY_REPEATS_MAX) {
+  if (t->responded || t->early_repeats >= NM_TRANSFER_EARLY_REPEATS_MAX) {
     return normal;
   }
   return first_wait(nm_transfer_early_wait(t), normal, t->early_repeats);
@@ -243,48 +259,29 @@ int nm_transfer_in_ask(nm_engine *engine, nm_transfer_in *t) {
   return status;
 }
 
-static void ask_again(nm_engine *engine, nm_transfer_in *t) {
-  (void)nm_transfer_in_ask(engine, t);
-  t->round_repeated = true;
+int nm_transfer_in_segment(nm_engine *engine, nm_transfer_in *t,
+                           const nm_resource_adv *adv) {
+  if (!nm_transfer_in_charge(engine, t, adv)) {
+    return NM_E(LIMIT);
+  }
+  int status = nm_resource_join_init(
+      &t->join, adv, nm_resource_sdu(t->link->mtu), engine->mem, NULL);
+  if (status != NM_OK) {
+    return status;
+  }
+  nm_resource_join_authenticate(&t->join, &t->link->key);
+  t->state = NM_RESOURCE_TRANSFERRING;
+  t->retries = NM_RESOURCE_RETRIES;
+  t->responded = false;
+  t->early_repeats = 0;
+  t->echoes = 0;
+  nm_transfer_early_begin(t->link);
+  return nm_transfer_in_ask(engine, t);
 }
 
-void nm_transfer_in_time_over(void *user, nm_timer *timer) {
-  nm_engine *engine = user;
-  nm_transfer_in *t =
-      (nm_transfer_in *)(void *)((char *)timer -
-                                 offsetof(nm_transfer_in, timer));
-  if (t->resume != NM_RESUME_NONE) {
-    nm_transfer_in_look_over(engine, t);
-    return;
-  }
-  if (t->between) {
-    nm_transfer_refuse(engine, t->link, t->hash);
-    nm_transfer_in_fail(engine, t, NM_RESOURCE_FAILED, NM_E(TIMEOUT),
-                        NM_STAGE_TRANSFER);
-    return;
-  }
-  if (t->offered) {
-    /* The application did not decide: the stated default is no. */
-    nm_transfer_refuse(engine, t->link, t->hash);
-    nm_transfer_in_fail(engine, t, NM_RESOURCE_FAILED, NM_E(TIMEOUT),
-                        NM_STAGE_REFUSED);
-    return;
-  }
-  if (!t->responded && t->early_repeats < EARLY_REPEATS_MAX) {
-    nm_transfer_early_repeated(t);
-    t->early_repeats++;
-    ask_again(engine, t);
-    return;
-  }
-  if (t->retries == 0) {
-    nm_transfer_refuse(engine, t->link, t->hash);
-    nm_transfer_in_fail(engine, t, NM_RESOURCE_FAILED, NM_E(TIMEOUT),
-                        NM_STAGE_TRANSFER);
-    return;
-  }
-  t->retries--;
-  t->profile = nm_resource_profile_timeout(t->profile);
-  ask_again(engine, t);
+uint64_t nm_transfer_in_bound(const nm_transfer_in *t, uint64_t limit) {
+  uint64_t bound = t->data_size < limit ? t->data_size : limit;
+  return bound == 0 ? 1 : bound;
 }
 
 void nm_transfer_in_await(nm_engine *engine, nm_transfer_in *t) {

@@ -572,14 +572,17 @@ static void after_serving(nm_engine *engine, nm_transfer_out *t,
   report(engine, t);
 }
 
+nm_transfer_out *nm_transfer_out_asked(const nm_link *link) {
+  nm_transfer_out *t = link->transfers_out;
+  return t != NULL && t->current.ready && t->state != NM_RESOURCE_QUEUED ? t
+                                                                         : NULL;
+}
+
 nm_drop nm_transfer_request(nm_engine *engine, nm_link *link, nm_span plaintext,
                             const nm_packet_hash *hash) {
-  nm_transfer_out *t = link->transfers_out;
-  if (t == NULL || !t->current.ready || t->state == NM_RESOURCE_QUEUED) {
+  nm_transfer_out *t = nm_transfer_out_asked(link);
+  if (t == NULL) {
     return NM_DROP_RESOURCE_UNKNOWN;
-  }
-  if (nm_resource_is_note(plaintext)) {
-    return nm_transfer_note(engine, t, plaintext);
   }
   if (memcmp(t->last_request.b, hash->b, NM_HASH_SIZE) == 0) {
     return NM_DROP_DUPLICATE;
