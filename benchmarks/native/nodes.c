@@ -24,6 +24,8 @@ const char *nb_kind_name(nb_kind kind) {
       [NB_DELIVER] = "deliver",
       [NB_RESOURCE] = "resource",
       [NB_LINKS] = "links",
+      [NB_CHANNEL] = "channel",
+      [NB_BUFFER] = "buffer",
       [NB_IDLE] = "idle",
   };
   return kind < NB_KIND_COUNT ? names[kind] : "unknown";
@@ -167,6 +169,7 @@ int nb_node_open(bool server, uint16_t port, nb_kind kind, nb_node **node) {
     return NM_E(MEMORY);
   }
   n->kind = kind;
+  nm_buffer_init(&n->stream, &nm_mem_system, NULL, 0, 0);
   (void)pthread_mutex_init(&n->lock, NULL);
   int status = start(n, server, port);
   if (status != NM_OK) {
@@ -188,6 +191,7 @@ void nb_node_close(nb_node *n) {
   nm_node_release(n->node);
   (void)nm_loop_stop(n->loop);
   nb_arrivals_free(n->arrivals, n->arrival_count);
+  nm_buffer_dispose(&n->stream);
   nm_identity_wipe(&n->identity);
   (void)pthread_mutex_destroy(&n->lock);
   free(n);
@@ -204,6 +208,7 @@ int nb_node_listen(nb_node *n, const char *name, const uint8_t *private_key,
   nm_dest_spec_default(&c.u.listen);
   c.u.listen.prove = NM_PROVE_ALL;
   c.u.listen.resources = NM_ACCEPT_ALL;
+  c.u.listen.channels = n->kind == NB_CHANNEL || n->kind == NB_BUFFER;
   if (status == NM_OK) {
     status = nb_ask(n, &c, &reply);
   } else {
@@ -367,8 +372,16 @@ static void handle(nb_node *n, nm_event *e) {
   case NM_EVENT_PACKET:
   case NM_EVENT_LINK_PACKET:
   case NM_EVENT_RESOURCE_IN:
+  case NM_EVENT_CHANNEL_DATA:
     take_data(n, e);
     break;
+  case NM_EVENT_STREAM_DATA: {
+    nm_block *whole = nb_channel_collect(n, e);
+    if (whole != NULL) {
+      arrive(n, nb_now_ns(), whole, nm_block_span(whole));
+    }
+    break;
+  }
   case NM_EVENT_REQUEST:
     answer(n, e);
     break;

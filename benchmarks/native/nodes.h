@@ -18,6 +18,8 @@ typedef enum nb_kind {
   NB_DELIVER,
   NB_RESOURCE,
   NB_LINKS,
+  NB_CHANNEL,
+  NB_BUFFER,
   NB_IDLE,
   NB_KIND_COUNT
 } nb_kind;

@@ -41,6 +41,7 @@ struct nb_node {
   size_t arrival_count;
   size_t arrival_cap;
   int fault;
+  nm_buffer stream; /* what a server has of the stream that comes in */
 };
 
 uint64_t nb_now_ns(void);
@@ -54,5 +55,23 @@ bool nb_next(nb_node *n, nm_node_event *event, uint64_t deadline_ns);
 int nb_reply(nb_node *n, uint64_t ticket, uint64_t deadline_ns, nm_reply *out);
 /* Both. */
 int nb_ask(nb_node *n, nm_command *c, nm_reply *reply);
+
+/* By the engine's stamps; zero at first. */
+typedef struct nb_span_ns {
+  uint64_t start_ns;
+  uint64_t end_ns;
+} nb_span_ns;
+
+/* Opens the channel of the node's link. */
+int nb_channel_open(nb_node *n);
+/* Sends all payloads as messages, to the proof of the last one. */
+int nb_channel_messages(nb_node *n, const nb_run *run, uint64_t number,
+                        uint64_t deadline_ns, nb_span_ns *took);
+/* Writes one payload to a stream, to the end of the answering one. */
+int nb_channel_stream(nb_node *n, const nb_run *run, uint64_t number,
+                      uint64_t deadline_ns, nb_span_ns *took);
+/* Bytes of a stream that came in: at its end the whole, which was answered;
+ * else NULL. */
+nm_block *nb_channel_collect(nb_node *n, const nm_event *e);
 
 #endif

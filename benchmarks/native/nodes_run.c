@@ -228,12 +228,32 @@ static int message(sample *s) {
   return status;
 }
 
+static int by_channel(sample *s,
+                      int (*work)(nb_node *n, const nb_run *run,
+                                  uint64_t number, uint64_t deadline_ns,
+                                  nb_span_ns *took)) {
+  nb_span_ns took = {0, 0};
+  int status = work(s->n, s->run, s->number, s->deadline_ns, &took);
+  s->start_ns = took.start_ns;
+  s->spent_ns = took.end_ns - took.start_ns;
+  return status;
+}
+
+static int messages(sample *s) {
+  return by_channel(s, nb_channel_messages);
+}
+
+static int stream(sample *s) {
+  return by_channel(s, nb_channel_stream);
+}
+
 static int (*const samplers[NB_KIND_COUNT])(sample *s) = {
     [NB_DISCOVERY] = discovery,   [NB_LINK] = one_link,
     [NB_REQUEST] = request,       [NB_PACKET] = packet,
     [NB_DIRECT] = message,        [NB_COLD] = message,
     [NB_OPPORTUNISTIC] = message, [NB_DELIVER] = message,
-    [NB_RESOURCE] = resource,
+    [NB_RESOURCE] = resource,     [NB_CHANNEL] = messages,
+    [NB_BUFFER] = stream,
 };
 
 /* ---- many links at once ---- */
@@ -345,13 +365,15 @@ static void take(nb_node *n, nb_run *run, uint64_t index,
 
 /* The link that the samples of a kind presuppose. */
 static int presuppose(nb_node *n, const nb_run *run) {
+  bool channel = n->kind == NB_CHANNEL || n->kind == NB_BUFFER;
   bool wanted = n->kind == NB_REQUEST || n->kind == NB_DIRECT ||
-                n->kind == NB_DELIVER || n->kind == NB_RESOURCE;
+                n->kind == NB_DELIVER || n->kind == NB_RESOURCE || channel;
   if (!wanted || n->link != 0) {
     return NM_OK;
   }
   sample s = {.n = n, .run = run, .deadline_ns = nb_now_ns() + NB_PATIENCE_NS};
-  return open_link(&s, &n->link);
+  int status = open_link(&s, &n->link);
+  return status == NM_OK && channel ? nb_channel_open(n) : status;
 }
 
 int nb_node_run(nb_node *n, nb_run *run) {

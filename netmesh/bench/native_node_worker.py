@@ -37,6 +37,8 @@ KINDS = {
     "opportunistic": _MESSAGE,
     "deliver": _MESSAGE,
     "resource": _ENGINE,
+    "channel": f"{_ENGINE}: of the first message to the proof of the last",
+    "buffer": f"{_ENGINE}: of the write to the end of the answering stream",
     "links": f"{_ENGINE}; all commands are posted at once",
     "idle": "nothing; the process has imported netmesh",
 }
@@ -113,7 +115,8 @@ class Program:
             request["timeout_ms"],
             self._compress,
         )
-        numbers = range(self._taken, self._taken + count)
+        each = self._payloads.items if self._kind == "channel" else 1
+        numbers = range(self._taken * each, (self._taken + count) * each)
         self._taken += count
         check = NO_PAYLOAD
         if self._payloads.items and not failed:
