@@ -195,7 +195,7 @@ async def test_exactly_one_method_and_an_error_when_the_message_does_not_fit_it(
 async def test_messages_are_packed_with_what_they_are_given() -> None:
     """L7: a given timestamp, stamp and ticket; messages packed elsewhere."""
     async with joined() as (alice, bob):
-        outbox, inbox = await alice.lxmf(), await bob.lxmf(stamp_cost=4)
+        outbox, inbox = await alice.lxmf(), await bob.lxmf(stamp_cost=24)
         ticket = bytes(range(16))
         sending = outbox.send(inbox.hash, "x", timestamp=1234.5, ticket=ticket, timeout=PATIENCE)
         assert sending.message.stamp == ticket_stamp(ticket, sending.id)

@@ -119,7 +119,7 @@ QUITTING = {
         r"|Py_AtExit|Py_FatalError)\s*\("
     ),
 }
-PROGRAMS = {"__main__.py", "cli.py", "_demo_peer.py"}
+PROGRAMS = {"__main__.py", "cli.py", "_cli_node.py", "_demo_peer.py"}
 """Programs may end themselves; a library may not."""
 
 
