@@ -217,13 +217,13 @@ async def test_stamps_of_every_cost_are_taken_by_upstream(python: str, tmp_path:
 
 
 async def test_stamps_of_upstream_are_taken(python: str, tmp_path: Path) -> None:
-    """Upstream hashes the whole work block for each try: no high costs."""
-    async with pair(python, tmp_path, stamp_cost=6) as both:
-        for cost, valid in ((1, None), (6, True), (7, True)):
-            got = await both.receive(f"cost {cost}".encode(), stamp_cost=cost)
+    """Costs that upstream's own search ends in reasonable time."""
+    async with pair(python, tmp_path, stamp_cost=5) as both:
+        for cost in range(8):
+            got = await both.receive(f"cost {cost}".encode(), stamp=cost)
             value = got.message.stamp_value()
             assert value >= cost
-            assert got.stamp_valid is (value >= 6 if valid is None else valid)
+            assert got.stamp_valid is (value >= 5)
 
 
 async def test_tickets_spare_the_work_in_both_directions(python: str, tmp_path: Path) -> None:

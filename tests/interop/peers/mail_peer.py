@@ -7,6 +7,7 @@ Bytes are hexadecimal digits in both directions, fields are packed by upstream's
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from typing import Any
@@ -15,6 +16,7 @@ import LXMF
 import RNS
 import RNS.vendor.umsgpack as umsgpack
 from lines import orders, tell
+from LXMF import LXStamper
 from lxmf_peer import Heard
 
 
@@ -48,12 +50,26 @@ def message_of(mailbox: Any, order: dict[str, Any]) -> Any:
         mailbox,
         fields=umsgpack.unpackb(bytes.fromhex(order["fields"])),
         desired_method=order["method"],
-        stamp_cost=order.get("stamp_cost"),
         include_ticket=order.get("ticket", False),
     )
     message.set_title_from_bytes(bytes.fromhex(order["title"]))
     message.set_content_from_bytes(bytes.fromhex(order["content"]))
+    if "stamp" in order:
+        stamp(message, order["stamp"])
     return message
+
+
+def stamp(message: Any, cost: int) -> None:
+    """Searches in this thread: upstream's own search starts processes, each of which hashes the
+    whole work block for each try."""
+    message.pack()
+    block = LXStamper.stamp_workblock(message.hash)
+    found = os.urandom(32)
+    while not LXStamper.stamp_valid(found, cost, block):
+        found = os.urandom(32)
+    message.stamp_cost, message.stamp = cost, found
+    message.defer_stamp = False
+    message.packed = None
 
 
 def send(router: Any, mailbox: Any, order: dict[str, Any]) -> None:
