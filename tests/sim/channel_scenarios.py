@@ -184,6 +184,35 @@ def large_stream(
 
 
 @scenario
+def many_messages(sim: Simulation, *, count: int = 600, rtt_ms: float = 20.0) -> dict[str, float]:
+    """The longest messages, with some waiting always: in order, as fast as the window allows."""
+    air = sim.medium("air", delay_s=rtt_ms / 2000)
+    alice, bob = sim.node("alice"), sim.node("bob")
+    for node in (alice, bob):
+        node.connect(air, kind="tcp")
+    here, _, _, theirs = opened(sim, alice, bob)
+    size = here.info.mdu
+    content = [sim.random.randbytes(size) for _ in range(count)]
+    ops: list[int] = []
+    ramp = 0.0
+    for number, each in enumerate(content):
+        if number >= 200:
+            alice.wait(ops[number - 200])
+        if number == 200 + count // 2:
+            ramp = sim.time_s
+        ops.append(here.post(0x0101, each))
+    sim.expect(all(alice.wait(op).ok for op in ops), "a message failed")
+    sim.expect([each.data for each in theirs.of(ChannelMessage)] == content, "other messages")
+    info = here.info
+    # The first half was proven when the clock of the second one began.
+    rate = (count - count // 2 - 1) * size / (sim.time_s - ramp)
+    return {
+        "share_of_window": rate / (info.window_max * size / (rtt_ms / 1000)),
+        "repeated": info.repeated,
+    }
+
+
+@scenario
 def slow_reader(sim: Simulation, *, size: int = 300_000) -> dict[str, float]:
     """A program that takes little at a time slows its peer, for as long as it likes."""
     random = sim.random

@@ -39,3 +39,13 @@ def test_a_stream_is_as_fast_as_its_window_allows(rtt_ms: float) -> None:
     ).result
     assert result["share_of_window"] >= 0.8
     assert result["repeated"] == 0
+
+
+@pytest.mark.parametrize("rtt_ms", [1, 20, 100, 400, 800])
+def test_messages_are_as_fast_as_their_window_allows(rtt_ms: float) -> None:
+    """B17, for a channel's own messages."""
+    result: Any = run_scenario(
+        reference("many_messages"), seed=2, options={"rtt_ms": float(rtt_ms)}
+    ).result
+    assert 0.8 <= result["share_of_window"] <= 1.05
+    assert result["repeated"] == 0
