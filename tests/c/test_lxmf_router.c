@@ -452,6 +452,56 @@ NM_TEST(one_message_at_a_time_is_on_a_slow_path) {
   mail_dispose(m);
 }
 
+#define QUEUE_MAX 8
+
+/* A letter as the vector has it: waiting on its lane, in flight, or ended. */
+static void place_letter(nm_router *router, const nm_vector *v, size_t i,
+                         nm_letter *letter) {
+  char path[64];
+  (void)snprintf(path, sizeof(path), "input.queue[%zu].target", i);
+  nm_destination_hash target = {{(uint8_t)nm_vector_text(v, path)[0]}};
+  (void)snprintf(path, sizeof(path), "input.queue[%zu].method", i);
+  letter->method = (nm_lxmf_method)nm_vector_u64(v, path);
+  (void)snprintf(path, sizeof(path), "input.queue[%zu].state", i);
+  letter->state = (nm_lxmf_state)nm_vector_u64(v, path);
+  (void)snprintf(path, sizeof(path), "input.queue[%zu].sent_on_slow_path", i);
+  letter->sent_on_slow_path = nm_vector_bool(v, path);
+  letter->router = router;
+  letter->number = i;
+  letter->lane = nm_lane_of(router, &target);
+  NM_CHECK(letter->lane != NULL);
+  bool packet = letter->method == NM_LXMF_OPPORTUNISTIC;
+  if (letter->state == NM_LXMF_OUTBOUND) {
+    nm_lane_join(letter->lane, letter);
+  } else if (letter->state == (packet ? NM_LXMF_SENT : NM_LXMF_SENDING)) {
+    nm_letter_flies(letter);
+  }
+}
+
+static void check_held(const nm_vector *v) {
+  mail_net *m = two(NULL);
+  nm_letter *letters = nm_test_scratch(QUEUE_MAX * sizeof(*letters));
+  size_t count = (size_t)nm_vector_find(v, "input.queue")->number;
+  bool slow = nm_vector_find(v, "input.slow_targets")->number > 0;
+  NM_CHECK(count <= QUEUE_MAX);
+  memset(letters, 0, QUEUE_MAX * sizeof(*letters));
+  set_bitrate(m, 0, slow ? 1200 : 10000000);
+  for (size_t i = 0; i < count; i++) {
+    place_letter(m->routers[0], v, i, &letters[i]);
+  }
+  for (size_t i = 0; i < count; i++) {
+    char path[64];
+    (void)snprintf(path, sizeof(path), "output.decisions[%zu].held", i);
+    nm_test_context("%s: %zu", v->name, i);
+    NM_CHECK_INT(nm_letter_held(&letters[i]), nm_vector_bool(v, path));
+  }
+  mail_dispose(m);
+}
+
+NM_TEST(who_waits_for_a_slow_path_is_as_upstream_has_it) {
+  nm_vectors_each("lxmf", "slow_path_queue", 6, check_held);
+}
+
 static void check_repeats(const nm_vector *v) {
   mail_net *m = two(NULL);
   nm_router *router = m->routers[0];

@@ -32,7 +32,6 @@ LATER: dict[str, dict[str, tuple[str, ...]]] = {
             "peer_record",
             "peer_record_reload",
             "peer_sync_no_path",
-            "slow_path_queue",
             "state_file",
             "store_weight",
             "sync_offer_build",
