@@ -123,6 +123,33 @@ NM_TEST(mail_is_made_only_when_it_may_be) {
   nm_mail_store_close(store);
 }
 
+/* ---- libraries ---- */
+
+#ifdef __linux__ /* see the Makefile's WRAPPED */
+int __real_sqlite3_prepare_v2(sqlite3 *db, const char *sql, int size,
+                              sqlite3_stmt **stmt, const char **tail);
+int __wrap_sqlite3_prepare_v2(sqlite3 *db, const char *sql, int size,
+                              sqlite3_stmt **stmt, const char **tail);
+static bool lacks_search;
+
+int __wrap_sqlite3_prepare_v2(sqlite3 *db, const char *sql, int size,
+                              sqlite3_stmt **stmt, const char **tail) {
+  return __real_sqlite3_prepare_v2(
+      db, lacks_search ? "SELECT no_such_function()" : sql, size, stmt, tail);
+}
+
+NM_TEST(mail_needs_a_library_with_search) {
+  const char *path = mail_path();
+  nm_mail_trouble trouble;
+  lacks_search = true;
+  int status = open_status(path, NULL, &trouble);
+  lacks_search = false;
+  NM_CHECK_STATUS(status, NM_E(LIBRARY));
+  NM_CHECK(strstr(trouble.text, "FTS5") != NULL);
+  NM_CHECK_OK(open_status(path, NULL, &trouble));
+}
+#endif
+
 /* ---- whose files they are ---- */
 
 static void check_mode(const char *path) {
