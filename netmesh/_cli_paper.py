@@ -16,6 +16,7 @@ from netmesh.constants import Method
 from netmesh.errors import AuthenticationError
 from netmesh.lxmf import fields
 from netmesh.mailarchive import Entry, entry_json
+from netmesh.mailstore import MailStore
 from netmesh.node import Node
 
 MAKE = """\
@@ -91,6 +92,7 @@ def _read_options(parser: argparse.ArgumentParser) -> None:
     _who(parser, "who it is for")
     add("--ratchets", metavar="FILE", help="the recipient's ratchets (Ratchets.dump)")
     add("--sender", metavar="FILE", help="the sender's public key, to verify the message")
+    add("--keep", action="store_true", help="stores the message as unread in --storage")
     add("--save", metavar="DIR", help="writes attached files into this folder")
     add("--json", action="store_true", help="prints one JSON object")
 
@@ -178,6 +180,8 @@ async def _recall(storage: str, text: str) -> Identity | None:
 
 def read(options: argparse.Namespace) -> int:
     """Reads a paper message."""
+    if options.keep and not options.storage:
+        mail.fail("--keep stores the message in a node's storage: name it with --storage")
     recipient = _own(options)
     ratchets: tuple[bytes, ...] = ()
     if options.ratchets:
@@ -188,16 +192,26 @@ def read(options: argparse.Namespace) -> int:
     except AuthenticationError:
         mail.fail("it cannot be opened: it is for someone else, damaged, or needs older ratchets")
     entry = Entry(message=message, method=Method.PAPER, verified=_verified(message, options))
+    kept = options.keep and _keep(options.storage, entry)
     if options.save:
         saved = mail.save_attachments(entry, options.save)
     if options.json:
         record: dict[str, Any] = entry_json(entry)
+        record |= {"kept": kept} if options.keep else {}
         mail.print_json(record | ({"saved": saved} if options.save else {}))
         return 0
     mail.show(entry, as_json=False)
+    if options.keep:
+        print("  stored" if kept else "  stored before")
     if options.save:
         print("\n".join(f"  saved {path}" for path in saved))
     return 0
+
+
+def _keep(storage: str, entry: Entry) -> bool:
+    """Stores a message; False when it is there already."""
+    with MailStore(Path(storage, "mail.db")) as store:
+        return store.load([entry], acknowledged=False).added > 0
 
 
 def _verified(message: Message, options: argparse.Namespace) -> bool:

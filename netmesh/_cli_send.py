@@ -7,11 +7,12 @@ from typing import Any
 
 from netmesh import _cli_mail as mail
 from netmesh import _cli_node
+from netmesh.constants import MessageState
 from netmesh.errors import NetmeshError, OperationError
 from netmesh.lxmf import fields
 
 DESCRIPTION = """\
-Sends one LXMF message and waits until its recipient has proven it.
+Sends one LXMF message and waits until its recipient has proven it, or a propagation node has it.
 
 The recipient can verify who it is from once it has heard the sender's address announced, which is
 done first. Its path is asked for when it is not known.
@@ -22,8 +23,8 @@ examples:
   date | netmesh send --storage ~/.netmesh 4faf1b2e0a077e6a9d92fa051f256038
   netmesh send --storage ~/.netmesh --attach map.png --json 4faf1b2e0a077e6a9d92fa051f256038 Map
 
-exit status: 0 when it was delivered, 1 when it was not (the reason is on standard error, and with
---json in the object), 130 after Ctrl-C.
+exit status: 0 when it was delivered or a propagation node has it, 1 when not (the reason is on
+standard error, and with --json in the object), 130 after Ctrl-C.
 """
 
 
@@ -41,10 +42,11 @@ def main(arguments: list[str]) -> int:
     add("--attach", action="append", default=[], metavar="FILE", help="attaches a file; repeatable")
     add(
         "--method",
-        choices=("auto", "opportunistic", "direct"),
+        choices=("auto", "opportunistic", "direct", "propagated"),
         default="auto",
-        help="one packet, a link, or what fits (auto)",
+        help="one packet, a link, a propagation node, or one after the other (auto)",
     )
+    add("--node", type=mail.address, metavar="ADDRESS", help="the propagation node")
     add("--stamp-cost", type=_cli_node.cost, metavar="BITS", help="of its stamp; as announced")
     add(
         "--timeout",
@@ -65,6 +67,8 @@ async def send(options: argparse.Namespace) -> int:
     content = mail.words(options.text)
     files = [mail.attachment(path) for path in options.attach]
     async with _cli_node.opened(options) as mailbox:
+        if options.node is not None:
+            await mailbox.set_node(options.node)
         try:
             done = await mailbox.send(
                 options.address,
@@ -80,7 +84,8 @@ async def send(options: argparse.Namespace) -> int:
                 mail.print_json(failure(error))
             raise
         told = {
-            "delivered": True,
+            "delivered": done.state is MessageState.DELIVERED,
+            "state": done.state.name.lower(),
             "id": done.id.hex(),
             "source": bytes(mailbox.hash).hex(),
             "destination": bytes(options.address).hex(),
@@ -91,12 +96,19 @@ async def send(options: argparse.Namespace) -> int:
     if options.json:
         mail.print_json(told)
     else:
+        what = "delivered" if told["delivered"] else "given to the propagation node:"
         way = f"{told['method']}, as a {told['representation']}"
-        print(f"delivered {told['id']} ({way}, {done.rtt_s:.3f} s)")
+        print(f"{what} {told['id']} ({way}, {done.rtt_s:.3f} s)")
     return 0
 
 
 def failure(error: NetmeshError) -> dict[str, Any]:
     """What the JSON object says of a message that was not delivered."""
     stage = error.stage if isinstance(error, OperationError) else ""
-    return {"delivered": False, "reason": error.reason, "stage": stage, "error": str(error)}
+    return {
+        "delivered": False,
+        "state": "failed",
+        "reason": error.reason,
+        "stage": stage,
+        "error": str(error),
+    }

@@ -18,7 +18,13 @@ import pytest
 from netmesh import DestinationHash, Identity, Node, cli
 from netmesh import _cli_node as cli_node
 from netmesh.interfaces import AutoInterface, TCPClient, TCPServer
-from netmesh.lxmf import delivery_hash, fields
+from netmesh.lxmf import (
+    Propagated,
+    PropagationAppData,
+    container_unpack,
+    delivery_hash,
+    fields,
+)
 
 PATIENCE = 60.0
 
@@ -106,6 +112,7 @@ async def test_a_message_is_sent_and_proven(tmp_path: Path) -> None:
         assert got.verified
         assert told == told | {
             "delivered": True,
+            "state": "delivered",
             "id": got.id.hex(),
             "source": bytes(got.source).hex(),
             "destination": to,
@@ -140,6 +147,47 @@ async def test_a_stamp_is_made_as_told(tmp_path: Path) -> None:
         assert (await here.run("send", *here.options("--stamp-cost", "6"), to, "x"))[0] == 0
         got = await box.get(timeout=PATIENCE)
         assert got.message.stamp_value() >= 6
+
+
+@pytest.mark.asyncio
+async def test_a_propagation_node_takes_a_message(tmp_path: Path) -> None:
+    """The node here proves what is uploaded to it; the recipient is known, and away."""
+    storage = str(tmp_path / "storage")
+    recipient = Identity()
+    async with Node(storage=storage, shared_instance=False) as node:
+        await node.remember(delivery_hash(recipient), recipient.public_only())
+        await node.persist()
+    data = PropagationAppData(
+        time=1700000000,
+        active=True,
+        transfer_limit_kb=256,
+        sync_limit_kb=10240,
+        stamp_cost=2,
+        flexibility=0,
+        peering_cost=18,
+    )
+    async with place(tmp_path) as here:
+        uploads: list[bytes] = []
+        # Its address is known only once somebody asks for its path.
+        server = await here.node.listen(
+            "lxmf.propagation",
+            prove="all",
+            app_data=data.pack(),
+            on_link_packet=lambda _, packet: uploads.append(packet.data),
+        )
+        words = ["send", "--storage", storage, "--connect", here.at, "--method", "propagated"]
+        to = bytes(delivery_hash(recipient)).hex()
+        node_words = ["--node", bytes(server.hash).hex(), "--timeout", "50"]
+        status, out, err = await here.run(*words, *node_words, "--json", to, "for later")
+        assert status == 0, err
+        told = json.loads(out)
+        assert (told["delivered"], told["state"]) == (False, "sent")
+        [(_, [stamped])] = map(container_unpack, uploads)
+        element = Propagated.from_stamped(stamped)
+        assert element.stamp_valid(2)
+        assert element.open(recipient).content_text == "for later"
+        status, _, err = await here.run(*words, "--timeout", "5", to, "no node")
+        assert status == 1
 
 
 @pytest.mark.asyncio

@@ -15,7 +15,9 @@ import pytest
 
 from golden import named, raw
 from netmesh import Identity, Node, Ratchets, cli, errors, paper
+from netmesh.constants import Method
 from netmesh.lxmf import Message, delivery_hash, fields
+from netmesh.mailstore import MailStore
 
 CONTENT_MAX = 2015
 """LXMF 12: what fits with an empty title and no fields."""
@@ -267,6 +269,23 @@ def test_a_nodes_storage_has_the_identity_and_who_it_heard_of(
     assert said(capsys)["verified"] is True
     assert cli.main(["paper", "make", "--storage", storage, "--to", "00" * 16, "hello"]) == 1
     assert "does not know" in capsys.readouterr().err
+
+
+def test_a_message_is_stored_once(people: People, capsys: pytest.CaptureFixture[str]) -> None:
+    storage = people.folder / "storage"
+    storage.mkdir()
+    people.bob.save(storage / "identity")
+    words = ["paper", "read", "--storage", str(storage), "--keep"]
+    uri = people.uri("keep me")
+    for told in ("  stored\n", "  stored before\n"):
+        assert cli.main([*words, uri]) == 0
+        assert capsys.readouterr().out.endswith(told)
+    assert cli.main([*words, "--json", people.uri("me too")]) == 0
+    assert said(capsys)["kept"] is True
+    with MailStore(storage / "mail.db") as store:
+        assert [(each.unread, each.method) for each in store] == [(True, Method.PAPER)] * 2
+    assert read(people, "--keep", uri) == 1
+    assert "--storage" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
