@@ -284,6 +284,10 @@ static void tick(world *w, world_box *box) {
 
 static void run_call(world *w, uint64_t tag) {
   int number = (int)(tag % KIND);
+  if (tag / KIND == SEND) {
+    send_letter(w, number);
+    return;
+  }
   world_box *box = &w->box[number];
   switch (tag / KIND) {
   case TICK:
@@ -291,9 +295,6 @@ static void run_call(world *w, uint64_t tag) {
     break;
   case ANNOUNCE:
     announce(w, box);
-    break;
-  case SEND:
-    send_letter(w, number);
     break;
   case CRASH:
     crash(w, box);
