@@ -1226,6 +1226,8 @@ class RawMail:
     @property
     def quality_pct(self) -> int | None: ...
     @property
+    def row(self) -> int: ...                    # of the store; 0 without
+    @property
     def holds_credit(self) -> bool: ...
     @property
     def state(self) -> int: ...                  # constants.MessageState

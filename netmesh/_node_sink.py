@@ -137,8 +137,11 @@ class NodeSink:
                 claim.drop()
 
     def on_mail(self, raw: RawMail, ticket: int) -> None:
-        """A message for a mailbox, whose function gives its credit back; or what it dropped."""
-        if raw.kind not in (_RECEIVED, _DROPPED):
+        """Something of a mailbox, whose function gives the credit of messages back.
+
+        Messages, what it dropped, and how far letters of an earlier run are.
+        """
+        if ticket and raw.kind not in (_RECEIVED, _DROPPED):
             return
         take = self._mail.get(raw.mailbox)
         if take is not None:

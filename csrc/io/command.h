@@ -165,20 +165,24 @@ typedef enum nm_command_kind {
   NM_COMMAND_IFACE_LIST,    /* Reply: records, nm_iface_info */
   NM_COMMAND_IFACE_DEVICES, /* iface: an AUTO one. Reply: records,
                                nm_device_info; status STATE for others */
-  /* Mail. The first MAIL_OPEN or MAIL_SEND makes the node's router; before
-     it the others are NM_E(STATE). */
+  /* Mail. MAIL_OPEN, MAIL_SEND, MAIL_IGNORE and MAIL_SET_NODE make the
+     node's router; before it the others are NM_E(STATE). */
   NM_COMMAND_MAIL_OPEN,     /* key: 64 private bytes; data: display name or
                                NULL; u.mailbox: stamp_cost, enforce_stamps,
-                               limit_kb, enforce_ratchets. From storage:
-                               last_emitted, ratchet_file. Reply: destination */
+                               limit_kb, enforce_ratchets; on: keeps letters and
+                               messages in the storage, and goes on with the
+                               letters that are there (under ticket 0). From
+                               storage: last_emitted, ratchet_file. Reply:
+                               destination; status STATE: it cannot keep */
   NM_COMMAND_MAIL_CLOSE,    /* destination */
   NM_COMMAND_MAIL_DESCRIBE, /* destination, data: display name or NULL,
                                u.mailbox: stamp_cost, enforce_stamps */
   NM_COMMAND_MAIL_PAUSE,    /* destination, on: refuses what comes in */
   NM_COMMAND_MAIL_IGNORE,   /* destination: the source, on */
   NM_COMMAND_MAIL_SEND,     /* u.letter; data: packed; extra: sealed or NULL.
-                               Reply: hash: the message's id. Its events carry
-                               the ticket; the final state ends it */
+                               Reply: hash: the message's id; of a mailbox that
+                               keeps once it is on disk. Its events carry the
+                               ticket; the final state ends it */
   NM_COMMAND_MAIL_CANCEL,   /* hash: the message's id */
   NM_COMMAND_MAIL_SET_NODE, /* destination, on: set or unset, number: cost */
   NM_COMMAND_MAIL_SYNC,     /* destination: the mailbox, u.mail_sync. Its events
@@ -189,6 +193,8 @@ typedef enum nm_command_kind {
   NM_COMMAND_MAIL_TICKET,      /* destination: the peer. Reply: data: 16 bytes
                                   for field 0x0C, number: when it expires, Unix
                                   microseconds; status MISSING: none is due */
+  NM_COMMAND_MAIL_ACK,         /* cursor: a row of the store that the reader
+                                  has; written with what comes next */
   NM_COMMAND_MAIL_STATS,       /* Reply: records, one nm_router_stats */
   /* The node. */
   NM_COMMAND_STATS,               /* Reply: records, one nm_node_stats */

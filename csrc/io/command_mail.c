@@ -1,6 +1,8 @@
 /* Commands on mailboxes and letters.
  */
-#include "io/mail.h"
+#include "io/mail_keep.h"
+
+#include <string.h>
 
 /* Those that need a router, which the first mailbox makes. */
 static nm_router *router_of(const nm_node *node) {
@@ -14,6 +16,9 @@ static int run_open(nm_node *node, nm_ask *ask) {
     return NM_E(NO_KEY);
   }
   int status = nm_mail_start(node);
+  if (status == NM_OK && ask->c.on) {
+    status = nm_mail_keep_start(node, ask);
+  }
   if (status != NM_OK) {
     return status;
   }
@@ -21,11 +26,16 @@ static int run_open(nm_node *node, nm_ask *ask) {
   spec.display_name = nm_block_span(ask->c.data);
   spec.last_emitted = ask->last_emitted;
   spec.ratchet_file = nm_block_span(ask->ratchet_file);
-  return nm_router_open(node->mail->router, &spec, &ask->reply.destination,
-                        node->loop->now);
+  status = nm_router_open(node->mail->router, &spec, &ask->reply.destination,
+                          node->loop->now);
+  if (status == NM_OK && ask->c.on) {
+    status = nm_mail_keep_box(node, ask);
+  }
+  return status;
 }
 
 static int run_close(nm_node *node, nm_ask *ask) {
+  nm_mail_keep_no_box(node, &ask->c.destination);
   return nm_router_close(router_of(node), &ask->c.destination, node->loop->now);
 }
 
@@ -41,7 +51,20 @@ static int run_pause(nm_node *node, nm_ask *ask) {
 }
 
 static int run_ignore(nm_node *node, nm_ask *ask) {
-  return nm_router_ignore(router_of(node), &ask->c.destination, ask->c.on);
+  int status =
+      nm_router_ignore(router_of(node), &ask->c.destination, ask->c.on);
+  if (status != NM_OK || !nm_mail_keeps(node)) {
+    return status;
+  }
+  nm_mail_note *note = nm_mail_note_new(node, NM_MAIL_WRITE_IGNORE);
+  if (note == NULL) {
+    return NM_E(MEMORY);
+  }
+  note->write.peer = ask->c.destination;
+  note->write.on = ask->c.on;
+  note->ask = ask;
+  nm_mail_keep_put(node, note);
+  return NM_LATER;
 }
 
 static int run_cancel(nm_node *node, nm_ask *ask) {
@@ -80,11 +103,39 @@ static int run_ticket(nm_node *node, nm_ask *ask) {
   ask->reply.number = (int64_t)(expires * 1e6);
   ask->reply.data =
       nm_block_copy(node->mem, nm_span_of(ticket, sizeof(ticket)));
+  nm_mail_note *note = !nm_mail_keeps(node)
+                           ? NULL
+                           : nm_mail_note_new(node, NM_MAIL_WRITE_TICKET);
+  if (note != NULL) {
+    note->write.u.ticket.peer = ask->c.destination;
+    note->write.u.ticket.issued = true;
+    note->write.u.ticket.expires = expires;
+    memcpy(note->write.u.ticket.ticket, ticket, sizeof(ticket));
+  }
   nm_wipe(ticket, sizeof(ticket));
-  if (ask->reply.data == NULL) {
+  if (ask->reply.data == NULL || (note == NULL && nm_mail_keeps(node))) {
+    nm_mail_note_free(node, note);
     return NM_E(MEMORY);
   }
   nm_block_mark_secret(ask->reply.data);
+  if (note == NULL) {
+    return NM_OK;
+  }
+  note->ask = ask;
+  nm_mail_keep_put(node, note);
+  return NM_LATER;
+}
+
+static int run_ack(nm_node *node, nm_ask *ask) {
+  if (!nm_mail_keeps(node)) {
+    return NM_E(STATE);
+  }
+  nm_mail_note *note = nm_mail_note_new(node, NM_MAIL_WRITE_ACK);
+  if (note == NULL) {
+    return NM_E(MEMORY);
+  }
+  note->write.row = (int64_t)ask->c.cursor;
+  nm_mail_keep_put(node, note);
   return NM_OK;
 }
 
@@ -108,15 +159,23 @@ static nm_command_run *const runs[NM_COMMAND_COUNT] = {
     [NM_COMMAND_MAIL_SYNC_CANCEL] = run_sync_cancel,
     [NM_COMMAND_MAIL_INGEST] = run_ingest,
     [NM_COMMAND_MAIL_TICKET] = run_ticket,
+    [NM_COMMAND_MAIL_ACK] = run_ack,
     [NM_COMMAND_MAIL_STATS] = run_stats,
 };
 
 /* Whatever was done, the router may have something to tell. */
 static int run_with_router(nm_node *node, nm_ask *ask) {
-  if (node->mail == NULL) {
-    return NM_E(STATE);
+  int status = NM_OK;
+  if (ask->c.kind == NM_COMMAND_MAIL_IGNORE ||
+      ask->c.kind == NM_COMMAND_MAIL_SET_NODE) {
+    status = nm_mail_start(node);
+  } else if (node->mail == NULL) {
+    status = NM_E(STATE);
   }
-  int status = runs[ask->c.kind](node, ask);
+  if (status != NM_OK) {
+    return status;
+  }
+  status = runs[ask->c.kind](node, ask);
   node->mail->moved = true;
   return status;
 }

@@ -1,7 +1,7 @@
 /* Commands on their way: posted, carried out, answered.
  */
 #include "io/internal.h"
-#include "io/mail.h"
+#include "io/mail_keep.h"
 #include "io/port.h"
 #include "wire/destination.h"
 #include "wire/ratchet_file.h"
@@ -122,6 +122,7 @@ static const char *const names[] = {
     [NM_COMMAND_MAIL_SYNC_CANCEL] = "mail_sync_cancel",
     [NM_COMMAND_MAIL_INGEST] = "mail_ingest",
     [NM_COMMAND_MAIL_TICKET] = "mail_ticket",
+    [NM_COMMAND_MAIL_ACK] = "mail_ack",
     [NM_COMMAND_MAIL_STATS] = "mail_stats",
     [NM_COMMAND_STATS] = "stats",
     [NM_COMMAND_LIMITS] = "limits",
@@ -302,6 +303,7 @@ void nm_ask_free(const nm_mem *mem, nm_ask *ask) {
     nm_release(mem, ask->identity);
   }
   nm_block_drop(ask->ratchet_file);
+  nm_mail_load_free(mem, ask->mail_load);
   nm_ticket_free(mem, ask->ticket);
   nm_reply_dispose(&ask->reply);
   nm_release(mem, ask);
@@ -464,6 +466,13 @@ static int prepare(nm_node *node, nm_ask *ask) {
   }
   if (opens_destination(&ask->c) && node->store != NULL && ask->c.key != NULL) {
     status = read_stored(node, ask);
+    if (status != NM_OK) {
+      return status;
+    }
+  }
+  if (ask->c.kind == NM_COMMAND_MAIL_OPEN && ask->c.on &&
+      node->mail_path != NULL && ask->identity != NULL) {
+    status = nm_mail_load_read(node, ask);
     if (status != NM_OK) {
       return status;
     }

@@ -4,10 +4,10 @@
  *
  * Files: system.c (calls), ring.c (queues), pool.c (workers), loop.c; node.c
  * (life), pump.c (driving the engine), events.c (the reader's side),
- * commands.c with command_*.c, tickets.c; mail.c, mail_told.c (letters and
- * mailboxes); port.c, conn.c, dgram.c and port_*.c
- * with udp.c, devices.c, recent.c, auto_*.c (interfaces); store.c,
- * store_codec.c and save.c (storage).
+ * commands.c with command_*.c, tickets.c; mail.c, mail_told.c, mail_keep.c and
+ * mail_load.c (letters and mailboxes) over mail_store*.c; port.c, conn.c,
+ * dgram.c and port_*.c with udp.c, devices.c, recent.c, auto_*.c (interfaces);
+ * store.c, store_codec.c and save.c (storage).
  */
 #ifndef NM_IO_INTERNAL_H
 #define NM_IO_INTERNAL_H
@@ -114,7 +114,8 @@ typedef struct nm_ask {
   uint64_t last_emitted;
   int ratchets_status; /* why a stored file was set aside, or 0 */
   int time_status;
-  struct nm_ticket *ticket; /* made ahead, so that the verb may succeed */
+  struct nm_mail_load *mail_load; /* of a mailbox that keeps */
+  struct nm_ticket *ticket;       /* made ahead, so that the verb may succeed */
   nm_reply reply;
   nm_command c; /* the last one */
 } nm_ask;
@@ -220,6 +221,7 @@ typedef struct nm_node {
   uint32_t asks_max;
   nm_identity identity; /* public */
   nm_store *store;      /* or NULL; its reading part serves any thread */
+  char *mail_path;      /* of its mail, or NULL; immutable */
   nm_post attach_post;
   nm_post close_post;
   atomic_bool close_asked;

@@ -20,8 +20,7 @@ static void forget_nothing(void *user, nm_table_link *entry) {
 }
 
 static void free_entry(void *user, nm_table_link *link) {
-  nm_node *node = user;
-  nm_release(node->mem, link);
+  nm_mail_entry_free(user, (nm_mail_entry *)(void *)link);
 }
 
 static int init_tables(nm_node *node, nm_mail_host *host) {
@@ -74,8 +73,9 @@ void nm_mail_free(nm_node *node) {
     return;
   }
   nm_mail_told_dispose(node);
+  nm_mail_keep_free(node);
+  nm_table_dispose(&host->letters); /* which leave the other */
   nm_table_dispose(&host->by_ticket);
-  nm_table_dispose(&host->letters);
   nm_router_free(host->router);
   nm_release(node->mem, host);
   node->mail = NULL;
@@ -157,7 +157,11 @@ static void submit_stamps(nm_node *node) {
 void nm_mail_turn(nm_node *node) {
   nm_mail_host *host = node->mail;
   nm_mail_job *job;
-  if (host == NULL || node->phase != NM_NODE_IS_OPEN) {
+  if (host == NULL) {
+    return;
+  }
+  nm_mail_keep_step(node);
+  if (node->phase != NM_NODE_IS_OPEN) {
     return;
   }
   if (nm_router_deadline(host->router) <= node->loop->now.mono_us) {
@@ -183,7 +187,9 @@ void nm_mail_shut(nm_node *node) {
   for (nm_table_link *link = nm_table_next(&host->letters, NULL); link != NULL;
        link = nm_table_next(&host->letters, link)) {
     const nm_mail_entry *entry = (const nm_mail_entry *)(void *)link;
-    (void)nm_router_cancel(host->router, entry->id, node->loop->now);
+    if (!entry->kept) {
+      (void)nm_router_cancel(host->router, entry->id, node->loop->now);
+    }
   }
   for (nm_mail_entry *sync = host->syncs; sync != NULL;
        sync = sync->next_sync) {
@@ -215,8 +221,30 @@ uint64_t nm_mail_deadline(const nm_node *node) {
 
 /* ---- letters and fetches ---- */
 
-static nm_mail_entry *new_entry(nm_node *node, const nm_ask *ask) {
+nm_mail_entry *nm_mail_entry_new(nm_node *node, bool kept) {
   nm_mail_entry *entry = nm_alloc_zero(node->mem, 1, sizeof(*entry));
+  if (entry == NULL || !kept) {
+    return entry;
+  }
+  entry->kept = true;
+  entry->note = nm_mail_letter_note(node);
+  if (entry->note == NULL) {
+    nm_release(node->mem, entry);
+    return NULL;
+  }
+  return entry;
+}
+
+void nm_mail_entry_free(nm_node *node, nm_mail_entry *entry) {
+  if (entry->findable) {
+    nm_table_remove(&node->mail->by_ticket, &entry->by_ticket);
+  }
+  nm_mail_note_free(node, entry->note);
+  nm_release(node->mem, entry);
+}
+
+static nm_mail_entry *new_entry(nm_node *node, const nm_ask *ask, bool kept) {
+  nm_mail_entry *entry = nm_mail_entry_new(node, kept);
   if (entry != NULL) {
     entry->ticket = ask->c.ticket;
     entry->quiet = ask->c.quiet;
@@ -231,12 +259,10 @@ static void make_findable(nm_mail_host *host, nm_mail_entry *entry) {
       nm_table_insert(&host->by_ticket, &entry->by_ticket) == NM_OK;
 }
 
-static int begin_letter(nm_node *node, nm_ask *ask, nm_mail_entry *entry) {
+int nm_mail_begin_spec(nm_node *node, const nm_letter_spec *spec,
+                       nm_mail_entry *entry) {
   nm_mail_host *host = node->mail;
-  nm_letter_spec spec = ask->c.u.letter;
-  spec.packed = nm_block_span(ask->c.data);
-  spec.sealed = nm_block_span(ask->c.extra);
-  int status = nm_router_send(host->router, &spec, entry->id, node->loop->now);
+  int status = nm_router_send(host->router, spec, entry->id, node->loop->now);
   if (status != NM_OK) {
     return status;
   }
@@ -245,26 +271,39 @@ static int begin_letter(nm_node *node, nm_ask *ask, nm_mail_entry *entry) {
   if (status != NM_OK) {
     /* Nobody would hear of it. */
     (void)nm_router_cancel(host->router, entry->id, node->loop->now);
-    return status;
   }
-  make_findable(host, entry);
-  memcpy(ask->reply.hash.b, entry->id, sizeof(entry->id));
-  return NM_OK;
+  return status;
+}
+
+int nm_mail_begin(nm_node *node, const nm_ask *ask, nm_mail_entry *entry) {
+  nm_letter_spec spec = ask->c.u.letter;
+  spec.packed = nm_block_span(ask->c.data);
+  spec.sealed = nm_block_span(ask->c.extra);
+  return nm_mail_begin_spec(node, &spec, entry);
 }
 
 int nm_mail_send(nm_node *node, nm_ask *ask) {
-  nm_mail_entry *entry = new_entry(node, ask);
-  int status = entry == NULL ? NM_E(MEMORY) : begin_letter(node, ask, entry);
-  if (status != NM_OK) {
-    nm_release(node->mem, entry);
+  const nm_letter_spec *spec = &ask->c.u.letter;
+  bool kept = !spec->bare && nm_mail_is_kept(node, &spec->mailbox);
+  nm_mail_entry *entry = new_entry(node, ask, kept);
+  if (entry == NULL) {
+    return NM_E(MEMORY);
   }
+  int status = kept ? nm_mail_keep_letter(node, ask, entry)
+                    : nm_mail_begin(node, ask, entry);
+  if (status < 0) {
+    nm_mail_entry_free(node, entry);
+    return status;
+  }
+  make_findable(node->mail, entry);
+  memcpy(ask->reply.hash.b, entry->id, sizeof(entry->id));
   return status;
 }
 
 int nm_mail_sync_start(nm_node *node, nm_ask *ask) {
   nm_mail_host *host = node->mail;
   const nm_mail_sync *spec = &ask->c.u.mail_sync;
-  nm_mail_entry *entry = new_entry(node, ask);
+  nm_mail_entry *entry = new_entry(node, ask, false);
   if (entry == NULL) {
     return NM_E(MEMORY);
   }
@@ -272,7 +311,7 @@ int nm_mail_sync_start(nm_node *node, nm_ask *ask) {
                               spec->has_node ? &spec->node : NULL, spec->most,
                               spec->retain, node->loop->now);
   if (status != NM_OK) {
-    nm_release(node->mem, entry);
+    nm_mail_entry_free(node, entry);
     return status;
   }
   host->moved = true;
@@ -295,6 +334,8 @@ void nm_mail_cancel_ticket(nm_node *node, uint64_t ticket) {
   if (entry->is_sync) {
     (void)nm_router_sync_cancel(host->router, &entry->news.mailbox,
                                 node->loop->now);
+  } else if (entry->starting) {
+    entry->cancelled = true;
   } else {
     (void)nm_router_cancel(host->router, entry->id, node->loop->now);
   }

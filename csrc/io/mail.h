@@ -32,13 +32,18 @@ typedef struct nm_mail_entry {
   uint64_t ticket;
   bool findable; /* is in the second table */
   bool is_sync;
+  bool kept;      /* of a mailbox that keeps */
+  bool starting;  /* on its way to the disk, not begun */
+  bool cancelled; /* meanwhile */
+  bool carries_ticket;
   bool quiet; /* as the command */
   bool ended; /* final; it goes when it was told */
   nm_mail_queue queued;
   struct nm_mail_entry *next; /* of its queue */
   struct nm_mail_entry *prev;
   struct nm_mail_entry *next_sync;
-  nm_mail news; /* its newest state; no blocks */
+  nm_mail news;              /* its newest state; no blocks */
+  struct nm_mail_note *note; /* for its writes; kept ones have it */
 } nm_mail_entry;
 
 typedef struct nm_mail_list {
@@ -67,6 +72,7 @@ typedef struct nm_mail_host {
   nm_work *stamps_first; /* searches that wait for a worker */
   nm_work *stamps_last;
   uint32_t stamps_out;
+  struct nm_mail_keep *keep; /* or NULL: no mailbox keeps */
   bool moved; /* since the last look: the node needs another round */
 } nm_mail_host;
 
@@ -90,11 +96,31 @@ void nm_mail_job_done(nm_node *node, nm_mail_job *job, bool pooled);
 /* The close begins: letters end. */
 void nm_mail_shut(nm_node *node);
 
+/* An entry without a command; |kept|: with a note for its writes. NULL without
+ * memory. */
+nm_mail_entry *nm_mail_entry_new(nm_node *node, bool kept);
+void nm_mail_entry_free(nm_node *node, nm_mail_entry *entry);
+/* The letter goes on its way; on errors |entry| stays the caller's. */
+int nm_mail_begin(nm_node *node, const nm_ask *ask, nm_mail_entry *entry);
+int nm_mail_begin_spec(nm_node *node, const nm_letter_spec *spec,
+                       nm_mail_entry *entry);
 /* Begins a letter or a fetch for |ask|. */
 int nm_mail_send(nm_node *node, nm_ask *ask);
 int nm_mail_sync_start(nm_node *node, nm_ask *ask);
 /* Cancels what |ticket| started; quiet when there is nothing. */
 void nm_mail_cancel_ticket(nm_node *node, uint64_t ticket);
+
+/* mail_keep.c, whose header has the rest */
+bool nm_mail_is_kept(const nm_node *node, const nm_destination_hash *mailbox);
+/* For the writes of a letter; NULL without memory. */
+struct nm_mail_note *nm_mail_letter_note(nm_node *node);
+/* NULL is allowed. */
+void nm_mail_note_free(nm_node *node, struct nm_mail_note *note);
+/* Begins a letter of a mailbox that keeps. NM_LATER, or an error. */
+int nm_mail_keep_letter(nm_node *node, nm_ask *ask, nm_mail_entry *entry);
+/* Once a turn: writes what waits. */
+void nm_mail_keep_step(nm_node *node);
+void nm_mail_keep_free(nm_node *node);
 
 /* mail_told.c */
 /* Moves what the router tells into the ring; false when some is left for want
@@ -102,6 +128,14 @@ void nm_mail_cancel_ticket(nm_node *node, uint64_t ticket);
 bool nm_mail_deliver(nm_node *node);
 /* The reader's: what is left of a node that was handed over. */
 bool nm_mail_rest(nm_node *node, nm_node_event *event);
+/* The end of a kept letter is on disk, or cannot be put there. */
+void nm_mail_tell_end(nm_node *node, nm_mail_entry *entry);
+/* A received message is neither proven nor told of. */
+void nm_mail_refuse(nm_node *node, nm_mail *mail);
+void nm_mail_put_event(nm_node_event *slot, uint64_t ticket,
+                       const nm_mail *mail);
+/* Who its sender is. */
+void nm_mail_put_source(nm_node *node, nm_node_mail *told);
 /* Nobody reads any more. */
 void nm_mail_discard(nm_node *node);
 /* Releases all entries and messages that wait. */

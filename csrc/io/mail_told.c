@@ -1,6 +1,6 @@
 /* What the router tells, on its way into the ring.
  */
-#include "io/mail.h"
+#include "io/mail_keep.h"
 
 #include <string.h>
 
@@ -72,7 +72,8 @@ static void end_entry(nm_mail_host *host, nm_mail_entry *entry) {
 
 /* ---- states ---- */
 
-static void fill(nm_node_event *slot, uint64_t ticket, const nm_mail *mail) {
+void nm_mail_put_event(nm_node_event *slot, uint64_t ticket,
+                       const nm_mail *mail) {
   slot->kind = NM_NODE_MAIL;
   slot->ticket = ticket;
   memset(&slot->u.mail, 0, sizeof(slot->u.mail));
@@ -121,7 +122,7 @@ static void on_dropped(nm_node *node, const nm_mail *mail) {
     node->stats.events_lost++;
     return;
   }
-  fill(slot, 0, mail);
+  nm_mail_put_event(slot, 0, mail);
   nm_node_push(node);
 }
 
@@ -129,6 +130,12 @@ static void on_state(nm_node *node, nm_mail *mail) {
   nm_mail_host *host = node->mail;
   nm_mail_entry *entry = find_entry(host, mail);
   bool final = is_final(mail);
+  if (entry != NULL && entry->kept && node->phase != NM_NODE_IS_OPEN) {
+    entry = NULL; /* it goes on after the next start */
+  }
+  if (mail->kind == NM_MAIL_WORKED && entry != NULL && entry->kept) {
+    nm_mail_keep_worked(node, mail);
+  }
   if (mail->kind == NM_MAIL_WORKED) {
     mail->kind = NM_MAIL_STATE; /* it says that too */
   }
@@ -143,7 +150,17 @@ static void on_state(nm_node *node, nm_mail *mail) {
   if (final) {
     end_entry(host, entry);
   }
-  queue_state(node, entry);
+  if (final && entry->kept) {
+    leave_queue(host, entry);
+    nm_mail_keep_end(node, entry);
+  } else {
+    queue_state(node, entry);
+  }
+}
+
+void nm_mail_tell_end(nm_node *node, nm_mail_entry *entry) {
+  join_queue(node->mail, entry, NM_MAIL_QUEUED_NOW);
+  node->mail->moved = true;
 }
 
 void nm_mail_late_due(void *user, nm_timer *timer) {
@@ -164,9 +181,9 @@ static bool fill_state(nm_node *node, nm_node_event *slot) {
   bool quiet = entry->quiet && !entry->ended &&
                !atomic_load_explicit(&node->follows, memory_order_relaxed);
   leave_queue(host, entry);
-  fill(slot, entry->ticket, &entry->news);
+  nm_mail_put_event(slot, entry->ticket, &entry->news);
   if (entry->ended) {
-    nm_release(node->mem, entry);
+    nm_mail_entry_free(node, entry);
   }
   return quiet;
 }
@@ -188,7 +205,7 @@ static bool deliver_states(nm_node *node) {
 
 /* ---- received messages ---- */
 
-static void tell_source(nm_node *node, nm_node_mail *told) {
+void nm_mail_put_source(nm_node *node, nm_node_mail *told) {
   nm_identity identity;
   nm_span data;
   bool has_data;
@@ -214,14 +231,14 @@ static bool tell_received(nm_node *node, nm_mail *mail) {
     return true;
   }
   host->credit--;
-  fill(slot, 0, mail);
+  nm_mail_put_event(slot, 0, mail);
   slot->u.mail.holds_credit = true;
-  tell_source(node, &slot->u.mail);
+  nm_mail_put_source(node, &slot->u.mail);
   nm_node_push(node);
   return true;
 }
 
-static void refuse(nm_node *node, nm_mail *mail) {
+void nm_mail_refuse(nm_node *node, nm_mail *mail) {
   nm_mail_host *host = node->mail;
   (void)nm_router_taken(host->router, mail->token, false, node->loop->now);
   nm_mail_dispose(mail);
@@ -236,7 +253,7 @@ static void wait_for_credit(nm_node *node, nm_mail *mail) {
           ? NULL
           : nm_alloc_zero(node->mem, 1, sizeof(*waiting));
   if (waiting == NULL) {
-    refuse(node, mail);
+    nm_mail_refuse(node, mail);
     return;
   }
   waiting->mail = *mail;
@@ -251,7 +268,9 @@ static void wait_for_credit(nm_node *node, nm_mail *mail) {
 
 static void on_received(nm_node *node, nm_mail *mail) {
   if (node->phase != NM_NODE_IS_OPEN) {
-    refuse(node, mail); /* nobody will read it */
+    nm_mail_refuse(node, mail); /* nobody will read it */
+  } else if (nm_mail_box_of(node, &mail->mailbox) != NULL) {
+    nm_mail_keep_received(node, mail);
   } else if (node->mail->waiting_first != NULL || !tell_received(node, mail)) {
     wait_for_credit(node, mail);
   }
@@ -315,7 +334,7 @@ bool nm_mail_deliver(nm_node *node) {
     }
   }
   bool all = node->phase != NM_NODE_IS_OPEN || tell_waiting_or_starve(node);
-  return deliver_states(node) && all;
+  return deliver_states(node) && nm_mail_keep_tell_missed(node) && all;
 }
 
 bool nm_mail_rest(nm_node *node, nm_node_event *event) {
@@ -335,7 +354,7 @@ void nm_mail_discard(nm_node *node) {
   }
   while (nm_router_event(host->router, &mail)) {
     if (mail.kind == NM_MAIL_RECEIVED) {
-      refuse(node, &mail);
+      nm_mail_refuse(node, &mail);
     } else if (mail.kind != NM_MAIL_DROPPED) {
       on_state(node, &mail);
     }
@@ -351,7 +370,7 @@ static void free_list(nm_node *node, nm_mail_list *list) {
     nm_mail_entry *entry = list->first;
     leave_queue(node->mail, entry);
     if (entry->ended) { /* else a table has it, or the list of fetches */
-      nm_release(node->mem, entry);
+      nm_mail_entry_free(node, entry);
     }
   }
 }
@@ -363,7 +382,7 @@ void nm_mail_told_dispose(nm_node *node) {
   while (host->syncs != NULL) {
     nm_mail_entry *sync = host->syncs;
     host->syncs = sync->next_sync;
-    nm_release(node->mem, sync);
+    nm_mail_entry_free(node, sync);
   }
   while (host->waiting_first != NULL) {
     nm_mail_waiting *waiting = host->waiting_first;

@@ -2,9 +2,13 @@
  * steps that wait for what is under way, handed to the reader.
  */
 #include "io/internal.h"
-#include "io/mail.h"
+#include "io/mail_keep.h"
 #include "io/port.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define RING_DEFAULT 512
@@ -41,6 +45,7 @@ static void free_node(nm_node *node) {
   nm_engine_free(node->engine);
   nm_save_dispose(node);
   nm_store_close(node->store);
+  nm_release(mem, node->mail_path);
   nm_tickets_dispose(&node->tickets);
   nm_table_dispose(&node->ports);
   nm_entropy_pool_wipe(&node->entropy);
@@ -84,12 +89,33 @@ static int open_storage(nm_node *node, const nm_node_config *config,
   return status;
 }
 
+/* Where its mail goes, whatever folder the process works in later. */
+static int find_mail(nm_node *node, const nm_node_config *config,
+                     nm_node_fault *fault) {
+  char folder[PATH_MAX];
+  if (config->storage == NULL) {
+    return NM_OK;
+  }
+  if (realpath(config->storage, folder) == NULL) {
+    fault->os_error = errno;
+    return NM_E(LIBRARY);
+  }
+  size_t size = strlen(folder) + sizeof("/" NM_MAIL_FILE);
+  node->mail_path = nm_alloc_zero(node->mem, 1, size);
+  if (node->mail_path == NULL) {
+    return NM_E(MEMORY);
+  }
+  (void)snprintf(node->mail_path, size, "%s/%s", folder, NM_MAIL_FILE);
+  return NM_OK;
+}
+
 static int make_engine(nm_node *node, const nm_node_config *config,
                        nm_node_fault *fault) {
   nm_engine_config engine = config->engine;
   node->save.carries = engine.transport;
   nm_identity identity = {0};
   int status = open_storage(node, config, &engine, &identity, fault);
+  status = status == NM_OK ? find_mail(node, config, fault) : status;
   if (status == NM_OK) {
     node->engine = nm_engine_new(node->mem, &node->entropy_source, &engine,
                                  nm_clock_now(), &status);
@@ -334,7 +360,8 @@ static void hand_over(nm_node *node) {
 
 void nm_node_proceed(nm_node *node) {
   nm_loop *loop = node->loop;
-  if (node->phase == NM_NODE_IS_SAVING && !is_saving(node)) {
+  if (node->phase == NM_NODE_IS_SAVING && !is_saving(node) &&
+      nm_mail_has_settled(node)) {
     node->phase = NM_NODE_IS_LEAVING;
     nm_loop_arm(loop, &node->flush_limit, loop->now.mono_us + FLUSH_LIMIT_US);
   }

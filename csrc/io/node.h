@@ -143,10 +143,14 @@ typedef struct nm_peer_notice {
 
 /* RECEIVED, STATE, SYNC or DROPPED (lossy). A received message is proven when
  * this is told, which takes a credit: without one it is neither. Mail has
- * credit of its own, nm_node_config.mail_credit. Of letters and fetches
- * only the newest state is told, and the final one always. */
+ * credit of its own, nm_node_config.mail_credit. A mailbox that keeps has its
+ * messages in the storage first: they are proven when they are on disk and hold
+ * no credit; when the ring is full one without `packed` says that there are
+ * more, up to its row. Of letters and fetches only the newest state is told,
+ * and the final one always. */
 typedef struct nm_node_mail {
   nm_mail mail;
+  int64_t row; /* RECEIVED by a mailbox that keeps: in the store; else 0 */
   bool holds_credit;
   bool source_known; /* RECEIVED: source_key is the sender's */
   uint8_t source_key[NM_PUBLIC_SIZE];

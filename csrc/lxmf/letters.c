@@ -244,9 +244,9 @@ static int check(const nm_router *router, const nm_letter_spec *spec) {
   return router->letters.count >= router->limits.letters ? NM_E(LIMIT) : NM_OK;
 }
 
-int nm_router_send(nm_router *router, const nm_letter_spec *spec,
-                   uint8_t id[NM_HASH_SIZE], nm_now now) {
-  router->now = now;
+/* A letter that may begin; the caller's. */
+static int make_letter(nm_router *router, const nm_letter_spec *spec,
+                       nm_letter **made, nm_lxmf_view *view) {
   int status = check(router, spec);
   if (status != NM_OK) {
     return status;
@@ -255,17 +255,44 @@ int nm_router_send(nm_router *router, const nm_letter_spec *spec,
   if (letter == NULL) {
     return NM_E(MEMORY);
   }
-  nm_lxmf_view view;
-  status = read_packed(router, letter, &view);
+  status = read_packed(router, letter, view);
   if (status == NM_OK && nm_letter_find(router, letter->id) != NULL) {
     status = NM_E(DUPLICATE_KEY);
   }
   if (status == NM_OK) {
     status = nm_policy_check(letter);
   }
-  if (status == NM_OK) {
-    status = nm_table_insert(&router->letters, &letter->link);
+  if (status != NM_OK) {
+    nm_letter_free(router, letter);
+    return status;
   }
+  *made = letter;
+  return NM_OK;
+}
+
+int nm_router_check(nm_router *router, const nm_letter_spec *spec,
+                    uint8_t id[NM_HASH_SIZE], nm_now now) {
+  nm_letter *letter;
+  nm_lxmf_view view;
+  router->now = now;
+  int status = make_letter(router, spec, &letter, &view);
+  if (status == NM_OK) {
+    memcpy(id, letter->id, NM_HASH_SIZE);
+    nm_letter_free(router, letter);
+  }
+  return status;
+}
+
+int nm_router_send(nm_router *router, const nm_letter_spec *spec,
+                   uint8_t id[NM_HASH_SIZE], nm_now now) {
+  nm_letter *letter;
+  nm_lxmf_view view;
+  router->now = now;
+  int status = make_letter(router, spec, &letter, &view);
+  if (status != NM_OK) {
+    return status;
+  }
+  status = nm_table_insert(&router->letters, &letter->link);
   if (status != NM_OK) {
     nm_letter_free(router, letter);
     return status;

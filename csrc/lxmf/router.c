@@ -127,6 +127,9 @@ void nm_router_free(nm_router *router) {
       nm_parcel *parcel = work->owner;
       parcel->work = NULL;
       nm_parcel_free(router, parcel);
+    } else if (work->owner != NULL) {
+      nm_letter *letter = work->owner;
+      letter->work = NULL;
     }
     nm_mail_job_free(work);
   }

@@ -134,6 +134,10 @@ void nm_mail_dispose(nm_mail *mail);
  * has lapsed. */
 int nm_router_taken(nm_router *router, uint64_t token, bool ok, nm_now now);
 
+/* Puts back the id of a message or of its encrypted form that was taken in an
+ * earlier run. Without memory it is not remembered. */
+void nm_router_seen(nm_router *router, const uint8_t id[NM_HASH_SIZE]);
+
 /* lxmf_data that came by another way than a link or packet of the router's
  * (PROPAGATED, without its stamp, or PAPER; LXMF 8.4, 12): opened, then told of
  * like any message. NM_E(TRUNCATED) below 112 bytes, NM_E(MISSING) when it is
@@ -215,6 +219,9 @@ typedef struct nm_letter_spec {
  * NM_E(ARGUMENT) for a policy without steps, decoding errors, NM_E(LIMIT). */
 int nm_router_send(nm_router *router, const nm_letter_spec *spec,
                    uint8_t id[NM_HASH_SIZE], nm_now now);
+/* What nm_router_send would answer, without beginning it; |id| on success. */
+int nm_router_check(nm_router *router, const nm_letter_spec *spec,
+                    uint8_t id[NM_HASH_SIZE], nm_now now);
 /* Final: CANCELLED. NM_E(STATE) when it has ended. */
 int nm_router_cancel(nm_router *router, const uint8_t id[NM_HASH_SIZE],
                      nm_now now);

@@ -41,6 +41,10 @@ void nm_seen_put(nm_router *router, const uint8_t id[NM_HASH_SIZE],
   }
 }
 
+void nm_router_seen(nm_router *router, const uint8_t id[NM_HASH_SIZE]) {
+  nm_seen_put(router, id, true);
+}
+
 void nm_seen_drop(nm_router *router, const uint8_t id[NM_HASH_SIZE]) {
   nm_seen *entry = find(router, id);
   if (entry != NULL) {

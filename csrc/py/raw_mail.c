@@ -62,6 +62,8 @@ PyDoc_STRVAR(mail_doc,
   X(sync_received, U32, mail.sync_received, "Messages that a fetch brought.")  \
   X(sync_duplicates, U32, mail.sync_duplicates,                                \
     "Messages that it brought again.")                                         \
+  X(row, I64, row,                                                             \
+    "Of a message that its mailbox keeps: its row of the store, else 0.")      \
   X(holds_credit, BOOL, holds_credit,                                          \
     "Whether mail_credit has to give its credit back.")
 

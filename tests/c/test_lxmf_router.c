@@ -609,3 +609,23 @@ NM_TEST(a_router_without_memory_loses_nothing_it_began) {
     NM_CHECK_INT(memory.live, 0);
   }
 }
+
+NM_TEST(a_router_ends_with_a_search_that_nobody_has_taken) {
+  mail_net *m = nm_test_scratch(sizeof(*m));
+  mail_chain(m, 2, NULL);
+  m->stops_work = true;
+  nm_block *packed = mail_message(m, 0, 1, 20);
+  nm_letter_spec spec = {.mailbox = m->boxes[0],
+                         .packed = nm_block_span(packed),
+                         .policy = mail_by(NM_LXMF_DIRECT),
+                         .stamp_cost = 20};
+  uint8_t id[NM_HASH_SIZE];
+  uint8_t again[NM_HASH_SIZE];
+  NM_CHECK_OK(nm_router_check(m->routers[0], &spec, again, m->n.now));
+  NM_CHECK_OK(nm_router_send(m->routers[0], &spec, id, m->n.now));
+  NM_CHECK_BYTES(again, id, NM_HASH_SIZE);
+  NM_CHECK_STATUS(nm_router_check(m->routers[0], &spec, again, m->n.now),
+                  NM_E(DUPLICATE_KEY));
+  nm_block_drop(packed);
+  mail_dispose(m);
+}

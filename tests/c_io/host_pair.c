@@ -143,6 +143,22 @@ void host_await_end(io_node *n, uint64_t ticket) {
   nm_node_event_dispose(&event);
 }
 
+static bool is_final_or_closed(const nm_node_event *event, const void *user) {
+  (void)user;
+  return event->kind == NM_NODE_CLOSED ||
+         (event->kind == NM_NODE_MAIL && event->u.mail.mail.ended);
+}
+
+bool host_take_final(io_node *n, nm_mail *mail) {
+  nm_node_event event;
+  if (n->closed && n->count == 0) {
+    return false;
+  }
+  NM_CHECK(io_wait(n, is_final_or_closed, NULL, IO_PATIENCE_MS, &event));
+  *mail = event.u.mail.mail;
+  return event.kind == NM_NODE_MAIL;
+}
+
 nm_node_mail host_sync_end(io_node *n, uint64_t ticket) {
   wanted w = {NM_MAIL_SYNC, ticket, true};
   return await(n, &w);

@@ -37,6 +37,8 @@ nm_node_mail host_event(io_node *n, nm_mail_kind kind, uint64_t ticket);
 nm_node_mail host_final(io_node *n, uint64_t ticket);
 /* Waits for an error as reply, or the final state. */
 void host_await_end(io_node *n, uint64_t ticket);
+/* The next final state of any letter before the node has closed. */
+bool host_take_final(io_node *n, nm_mail *mail);
 /* The end of a fetch. */
 nm_node_mail host_sync_end(io_node *n, uint64_t ticket);
 /* Whether one of |kind| comes within |timeout_ms|; it is disposed of. */

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from netmesh._core import NODE_CODES, DestinationHash, Message, RawMail
 from netmesh._driver import Call, failure
 from netmesh.constants import MessageState, Method, Representation, Unverified
 from netmesh.errors import EncodeError, NotFoundError, StateError
+from netmesh.interfaces import Pipe
 from node.nodes import PATIENCE, identity, joined
 
 pytestmark = pytest.mark.asyncio
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.asyncio
 ME = identity(1)
 
 
-async def opened(node: Node, number: int) -> DestinationHash:
+async def opened(node: Node, number: int, *, keep: bool = False) -> DestinationHash:
     """A mailbox of the core, announced."""
     driver = node._driver
     reply = await driver.ask(
@@ -29,6 +31,7 @@ async def opened(node: Node, number: int) -> DestinationHash:
         "mailbox",
         key=identity(number),
         data="Somebody",
+        on=keep,
         spec={"stamp_cost": 0, "enforce_stamps": False, "limit_kb": 1000},
     )
     await driver.ask("announce", "announce", destination=reply.destination)
@@ -43,8 +46,9 @@ class Ends:
         self.came: asyncio.Queue[RawMail] = asyncio.Queue()
         self.states: list[RawMail] = []
 
-    async def open(self) -> None:
-        self.mine, self.yours = await opened(self.alice, 1), await opened(self.bob, 2)
+    async def open(self, *, keep: bool = False) -> None:
+        self.mine = await opened(self.alice, 1)
+        self.yours = await opened(self.bob, 2, keep=keep)
         self.bob._mail[self.yours] = self.came.put_nowait
         await self.alice.path(self.yours, timeout=PATIENCE)
         await self.bob.path(self.mine, timeout=PATIENCE)
@@ -171,3 +175,27 @@ async def test_a_mailbox_counts_what_it_drops() -> None:
         assert raw.dropped is not None
         assert raw.dropped[NODE_CODES["drops"]["IGNORED"]] == 1
         assert not raw.holds_credit
+
+
+async def test_a_kept_message_has_a_row_of_the_store(tmp_path: Path) -> None:
+    left, right = Pipe.pair()
+    async with (
+        Node(interfaces=[left]) as alice,
+        Node(interfaces=[right], storage=tmp_path) as bob,
+    ):
+        both = Ends(alice, bob)
+        with pytest.raises(StateError):
+            await opened(alice, 3, keep=True)
+        await both.open(keep=True)
+        call = both.send("kept")
+        raw = await both.next()
+        assert raw.row == 1
+        assert not raw.holds_credit
+        assert raw.message is not None
+        assert raw.message.content_text == "kept"
+        await bob._driver.ask("mail_ack", "ack", cursor=raw.row)
+        async with asyncio.timeout(PATIENCE):
+            await call.wait()
+        assert call.mail is not None
+        assert call.mail.state == MessageState.DELIVERED
+    assert (tmp_path / "mail.db").stat().st_size > 0
