@@ -74,7 +74,10 @@ def _engines_in(traceback: Any) -> list[Engine]:
     found: list[Engine] = []
     for entry in traceback:
         for value in entry.frame.f_locals.values():
-            several = getattr(value, "engines", value)
+            try:
+                several = getattr(value, "engines", value)
+            except Exception:  # what has attributes of its own may refuse this one
+                continue
             for each in several if isinstance(several, list | tuple) else [several]:
                 if isinstance(each, Engine) and each not in found:
                     found.append(each)

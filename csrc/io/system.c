@@ -261,7 +261,7 @@ static int listen_on(const address *at, socklen_t len, bool both,
 
 int nm_listen_open(const char *text, uint16_t port, const char *device,
                    uint16_t *bound) {
-  address at;
+  address at = {0};
   socklen_t len = 0;
   if (text[0] != '\0') {
     return parse_address(text, port, &at, &len)
