@@ -93,19 +93,23 @@ class Source(Generic[T]):
         while not self._items:
             if self._closed:
                 raise StateError("it is closed and nothing is left to read")
-            waiter = asyncio.get_running_loop().create_future()
-            if self._waiters is _EMPTY:
-                self._waiters = deque()
-            self._waiters.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                if not waiter.cancelled():  # woken and cancelled: the item is for another reader
-                    self._wake()
-                elif waiter in self._waiters:  # else an item came meanwhile and passed it over
-                    self._waiters.remove(waiter)
-                raise
+            await self._wait()
         return self._take()
+
+    async def _wait(self) -> None:
+        """Waits to be woken."""
+        waiter = asyncio.get_running_loop().create_future()
+        if self._waiters is _EMPTY:
+            self._waiters = deque()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled():  # woken and cancelled: the item is for another reader
+                self._wake()
+            elif waiter in self._waiters:  # else an item came meanwhile and passed it over
+                self._waiters.remove(waiter)
+            raise
 
     def _take(self) -> T:
         item, claim = self._items.popleft()

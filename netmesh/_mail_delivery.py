@@ -177,6 +177,8 @@ class OutgoingMessage:
         it: EncodeError when it fits no step of its policy, NotFoundError without a propagation
         node where it needs one, LimitReached, StoreError.
         """
+        if self._call.ticket == 0:  # of an earlier run
+            return
         await self._desk.replied(self._call)
         if self._call.reply is None or self._call.reply.status < 0:
             raise self._error()
@@ -268,7 +270,6 @@ class OutgoingMessage:
         if end is not None and end.final:
             return self._failed(end)
         if reply is None or reply.status >= 0:
-            self._state = max(self._state, MessageState.FAILED)
             return StateError("the node was closed")
         return self._refused(reply)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +16,7 @@ from netmesh._mail_delivery import OutgoingMessage
 from netmesh._mail_policy import Policy, encoded
 from netmesh.constants import Field
 from netmesh.errors import StateError
+from netmesh.mailstore import MailStore
 from netmesh.transfers import microseconds
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ __all__ = ["MailDesk", "StampCost", "Ticket"]
 
 # Messages that have ended and can still be asked for by their id.
 ENDED_KEPT: Final = 1024
+MAIL_FILE: Final = "mail.db"
 STAMP_COST_MAX: Final = 254
 
 StampCost = int | Literal["announced"] | None
@@ -94,6 +98,8 @@ class MailDesk:
         self._node = node
         self._outgoing: OrderedDict[bytes, OutgoingMessage] = OrderedDict()
         self._ended: OrderedDict[bytes, None] = OrderedDict()
+        self._store: MailStore | None = None
+        self._opening = threading.Lock()
         self.boxes: dict[DestinationHash, Mailbox] = {}
         self.propagation_node: DestinationHash | None = None
 
@@ -201,8 +207,20 @@ class MailDesk:
         """Somebody more, or fewer, wants to hear of every step at once."""
         self._node._read_progress(change)
 
+    def open_store(self) -> MailStore:
+        """The store in the node's storage; by any thread."""
+        with self._opening:
+            if self._store is None:
+                folder = self._node._storage
+                assert folder is not None
+                self._store = MailStore(os.path.join(folder, MAIL_FILE), create=False)
+            return self._store
+
     def close(self) -> None:
         """The node has closed."""
+        with self._opening:
+            if self._store is not None:
+                self._store.close()
         for box in tuple(self.boxes.values()):
             box._end()
         for outgoing in self._outgoing.values():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, final
 
 from netmesh._core import DestinationHash, Identity, Message, RawMail
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from netmesh._mail_desk import StampCost
     from netmesh._mail_policy import MethodName, Policy
     from netmesh._mailbox import Mailbox
+    from netmesh.mailstore import StoredMessage
 
 __all__ = ["MessageReceived"]
 
@@ -62,6 +63,8 @@ class MessageReceived:
     """Its distance from the noise."""
     quality_pct: int | None = None
     """Its quality from 0 to 100."""
+    row: int | None = None
+    """Its row in the store; None without a store."""
     _box: Mailbox | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -94,6 +97,16 @@ class MessageReceived:
         """When the sender says that it was written, Unix seconds."""
         return self.message.timestamp
 
+    def _by(self, identity: Identity) -> MessageReceived:
+        """The same, once it is known who its sender is."""
+        verified = self.message.verify(identity)
+        return replace(
+            self,
+            identity=identity,
+            verified=verified,
+            unverified=Unverified.VERIFIED if verified else Unverified.SIGNATURE_INVALID,
+        )
+
     def reply(
         self,
         content: str | Buffer = b"",
@@ -125,6 +138,14 @@ class MessageReceived:
             method=method,
         )
 
+    async def ack(self) -> None:
+        """The program is done with it: it is not told again after a restart.
+
+        Asking for the next message does the same. Quiet when repeated, and without a store.
+        """
+        if self._box is not None:
+            await self._box.ack(self)
+
 
 def received_of(
     raw: RawMail, box: Mailbox, identity: Identity | None, unverified: Unverified
@@ -150,5 +171,32 @@ def received_of(
         rssi_dbm=raw.rssi_dbm,
         snr_db=None if raw.snr_cdb is None else raw.snr_cdb / 100,
         quality_pct=raw.quality_pct,
+        row=raw.row or None,
+        _box=box,
+    )
+
+
+def stored_of(stored: StoredMessage, box: Mailbox, identity: Identity | None) -> MessageReceived:
+    """What is in the store."""
+    assert stored.message is not None
+    asked = stored.stamp_valid is not None
+    return MessageReceived(
+        time_s=0.0,
+        time_unix_s=stored.stored_unix_s,
+        message=stored.message,
+        mailbox=stored.mailbox,
+        identity=identity,
+        verified=stored.verified,
+        unverified=stored.unverified,
+        method=stored.method,
+        packet_hash=bytes(32),
+        stamp_valid=stored.stamp_valid,
+        representation=stored.representation,
+        stamp_value=stored.stamp_value if asked else None,
+        transient_id=stored.transient_id,
+        rssi_dbm=stored.rssi_dbm,
+        snr_db=stored.snr_db,
+        quality_pct=stored.quality_pct,
+        row=stored.row,
         _box=box,
     )

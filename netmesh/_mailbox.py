@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, final
 
 from netmesh._core import NODE_CODES, DestinationHash, Identity, Message, RawMail
-from netmesh._driver import failure
+from netmesh._driver import Call, failure
 from netmesh._inbox import Claim, Inbox
 from netmesh._mail_delivery import OutgoingMessage
 from netmesh._mail_desk import Draft, StampCost, Ticket
+from netmesh._mail_kept import Kept
 from netmesh._mail_policy import MethodName, Policy
 from netmesh._mail_received import MessageReceived, received_of
 from netmesh._mail_sync import SyncResult, result_of
-from netmesh.constants import Field, Method, SyncState, Unverified
+from netmesh.constants import Field, MessageState, Method, SyncState, Unverified
 from netmesh.destinations import LocalDestination
 from netmesh.errors import (
     DecodeError,
@@ -26,6 +27,7 @@ from netmesh.errors import (
     StateError,
 )
 from netmesh.events import AnnounceSent
+from netmesh.mailstore import MailStore
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Mailbox"]
 
-log = logging.getLogger("netmesh.messaging")
 
 NAME: Final = "lxmf.delivery"
 LIMIT_KB: Final = 1000
@@ -44,6 +45,8 @@ DROPS: Final = tuple(
     {"UNSTAMPED": "stamp"}.get(name, name.lower())
     for name, _ in sorted(NODE_CODES["drops"].items(), key=lambda each: each[1])
 )
+
+STATE: Final[int] = NODE_CODES["mail"]["STATE"]
 
 Handler = Callable[[MessageReceived], Any]
 H = TypeVar("H", bound=Handler)
@@ -72,13 +75,18 @@ class Mailbox:
 
     __slots__ = (
         "_display_name",
+        "_early",
         "_enforce",
         "_handlers",
         "_limit_kb",
+        "_looked_at",
+        "_looking",
         "_messages",
         "_node",
         "_pump",
         "_queue",
+        "_ready",
+        "_resumed",
         "_synced",
         "_verify_timeout",
         "dropped",
@@ -117,7 +125,15 @@ class Mailbox:
         self._verify_timeout = verify_timeout
         self._handlers: list[Handler] = [] if on_message is None else [on_message]
         self._queue = queue
-        self._messages: Inbox[MessageReceived] = Inbox(MESSAGES_MAX, self._pause)
+        self._messages: Inbox[MessageReceived] = (
+            Kept(self) if kept else Inbox(MESSAGES_MAX, self._pause)
+        )
+        self._pump: asyncio.Task[None] | None = None
+        self._early: list[RawMail] = []
+        self._ready = False
+        self._resumed: list[OutgoingMessage] = []
+        self._looking: dict[DestinationHash, list[tuple[MessageReceived, Claim | None]]] = {}
+        self._looked_at = 0
         self._synced: RawMail | None = None
         self.stamp_cost = stamp_cost
         self.dropped = {}
@@ -177,7 +193,32 @@ class Mailbox:
         A plain or async callable that gets each :class:`MessageReceived`, in place of queueing.
         """
         self._handlers.append(handler)
+        self._start_pump()
         return handler
+
+    async def ack(self, message: MessageReceived | int) -> None:
+        """The program is done with a message, or the row of one: it is not told again.
+
+        Asking for the next message does the same for the one before. It is durable with the next
+        write, a moment later. Quiet when repeated, and without a store.
+        """
+        row = message if isinstance(message, int) else message.row
+        if self.kept and row is not None:
+            await self._ask("mail_ack", "message", destination=self.hash, cursor=row)
+
+    @property
+    def store(self) -> MailStore | None:
+        """The store of the node's messages, of all its mailboxes: to search, list and read them.
+
+        Its calls block; from a task use ``asyncio.to_thread``. It is closed with the node. None
+        without a store.
+        """
+        return self._open_store() if self.kept else None
+
+    @property
+    def resumed(self) -> tuple[OutgoingMessage, ...]:
+        """Messages that an earlier run had sent on their way, and that go on."""
+        return tuple(self._resumed)
 
     async def ingest(self, data: Buffer, *, method: Method = Method.PAPER) -> None:
         """Takes a message that came by another way: from paper, a file, a node.
@@ -450,57 +491,127 @@ class Mailbox:
 
     def _on_mail(self, raw: RawMail) -> None:
         """Something of the core's about this mailbox."""
-        if raw.message is not None:
-            self._received(raw)
-        elif raw.dropped is not None:
+        if raw.dropped is not None:
             counts = zip(DROPS, raw.dropped, strict=True)
             self.dropped = {reason: count for reason, count in counts if count}
+        elif raw.kind == STATE:
+            self._resume(raw)
+        elif isinstance(self._messages, Kept):
+            self._messages.offer(raw)
+        else:
+            self._received(raw)
 
     def _received(self, raw: RawMail) -> None:
         claim = Claim(self._node._driver.free_mail) if raw.holds_credit else None
-        unverified = Unverified(raw.unverified)
         try:
-            if unverified == Unverified.SOURCE_UNKNOWN and self._verify_timeout > 0:
-                self._node._spawn(self._examine(raw, claim), "message", claim)
-            else:
-                self._tell(received_of(raw, self, raw.source, unverified), claim)
+            received = received_of(raw, self, raw.source, Unverified(raw.unverified))
+            self._look_at(received, claim)
         finally:
             if claim is not None:
                 claim.drop()
 
-    async def _examine(self, raw: RawMail, claim: Claim | None) -> None:
-        """Looks for the keys of a sender who is not known, then tells of its message."""
-        source = raw.peer
+    def _look_at(self, received: MessageReceived, claim: Claim | None) -> None:
+        """Tells of a message, after a look for its sender's keys if they are not known.
+
+        What comes from the same sender meanwhile waits behind it.
+        """
+        waiting = self._looking.get(received.source)
+        unknown = received.unverified == Unverified.SOURCE_UNKNOWN and self._verify_timeout > 0
+        if waiting is None and not unknown:
+            self._tell(received, claim)
+            return
+        if claim is not None:
+            claim.hold()
+        self._looked_at += 1
+        if waiting is not None:
+            waiting.append((received, claim))
+            return
+        self._looking[received.source] = [(received, claim)]
+        self._node._spawn(self._examine(received.source), "message")
+
+    async def _examine(self, source: DestinationHash) -> None:
+        """Looks for the keys of a sender who is not known, then tells of its messages."""
         identity: Identity | None = None
         blackholed = False
         try:
-            await self._node._find_path(source, self._verify_timeout)
-            identity, blackholed = await self._node._recall_source(source)
-        except (OperationError, StateError):
-            pass
-        if blackholed:
-            self.dropped["blackholed"] = self.dropped.get("blackholed", 0) + 1
-            return
-        message = raw.message
-        assert message is not None
-        unverified = (
-            Unverified.SOURCE_UNKNOWN
-            if identity is None
-            else Unverified.VERIFIED
-            if message.verify(identity)
-            else Unverified.SIGNATURE_INVALID
-        )
-        self._tell(received_of(raw, self, identity, unverified), claim)
+            with contextlib.suppress(OperationError, StateError):
+                await self._node._find_path(source, self._verify_timeout)
+                identity, blackholed = await self._node._recall_source(source)
+        finally:
+            waiting = self._looking.pop(source)
+            self._looked_at -= len(waiting)
+            for received, claim in waiting:
+                if blackholed:
+                    self.dropped["blackholed"] = self.dropped.get("blackholed", 0) + 1
+                else:
+                    self._tell(received if identity is None else received._by(identity), claim)
+                if claim is not None:
+                    claim.drop()
 
     def _tell(self, received: MessageReceived, claim: Claim | None) -> None:
-        if self._handlers:
+        if self._handlers and not self.kept:
             for handler in tuple(self._handlers):
                 self._node._run_handler(handler, (received,), claim)
-        elif self._queue:
+        elif self._queue or self._handlers:
             if claim is not None:
                 claim.hold()
             self._messages._put(received, claim)
         self._node._tell(received)
+
+    # -------------------------------------------------------------------- the store
+
+    def _open_store(self) -> MailStore:
+        """The node's store; opened when it is first asked for, by any thread."""
+        return self._node._desk.open_store()
+
+    def _start_pump(self) -> None:
+        """Calls the handlers with what is in the store, one message after the other."""
+        if self.kept and self._pump is None and not self.closed:
+            self._pump = self._node._spawn(self._call_handlers(), "message handlers")
+
+    async def _call_handlers(self) -> None:
+        async for message in self._messages:
+            for handler in tuple(self._handlers):
+                try:
+                    result = handler(message)
+                    if isinstance(result, Awaitable):
+                        await result
+                except Exception as error:
+                    name = getattr(handler, "__name__", "callback")
+                    self._node._report_exception(f"{name} failed", error)
+
+    async def _find_unfinished(self) -> None:
+        """What an earlier run left on its way goes on: it can be followed here."""
+
+        def load() -> list[Message]:
+            rows = self._open_store().messages(mailbox=self.hash, unfinished=True)
+            return [each.message for each in rows if each.message is not None]
+
+        for message in await asyncio.to_thread(load):
+            if self._node._desk.find(message.id) is None:
+                outgoing = OutgoingMessage(self._node._desk, message, Method.UNKNOWN)
+                outgoing._call = Call(0, True, None, None, outgoing._on_mail)
+                outgoing._state = MessageState.OUTBOUND
+                self._node._desk.adopt(outgoing)
+                self._resumed.append(outgoing)
+        for raw in self._early:
+            self._resume(raw)
+        self._early.clear()
+        self._ready = True
+
+    def _resume(self, raw: RawMail) -> None:
+        """A message of an earlier run is further."""
+        outgoing = self._node._desk.find(raw.id)
+        if outgoing is None:
+            if not self._ready:
+                self._early.append(raw)
+            return
+        call = outgoing._call
+        if call.ticket == 0 and not call.done:
+            call.mail = raw
+            outgoing._on_mail(raw)
+            if raw.final:
+                call.finish(None)
 
 
 async def open_mailbox(
@@ -550,4 +661,8 @@ async def open_mailbox(
             "enforce_ratchets": enforce_ratchets,
         },
     )
+    if mailbox.kept:
+        await mailbox._find_unfinished()
+    if mailbox._handlers:
+        mailbox._start_pump()
     return mailbox

@@ -12,6 +12,7 @@ from netmesh._core import DestinationHash, Identity, Message
 from netmesh._sync_base import Background, Reader
 from netmesh.constants import MessageState, Method, SyncState
 from netmesh.events import AnnounceSent
+from netmesh.mailstore import MailStore
 from netmesh.messaging import (
     Delivery,
     DeliveryUpdate,
@@ -184,6 +185,20 @@ class Mailbox:
         assert run is not None
         self._background.call(self._mailbox.on_message, run)
         return handler
+
+    def ack(self, message: MessageReceived | int) -> None:
+        """The program is done with a message, or the row of one: it is not told again."""
+        self._background.run(self._mailbox.ack(message))
+
+    @property
+    def store(self) -> MailStore | None:
+        """The store of the node's messages; None without one."""
+        return self._mailbox.store
+
+    @property
+    def resumed(self) -> tuple[OutgoingMessage, ...]:
+        """Messages that an earlier run had sent on their way, and that go on."""
+        return tuple(OutgoingMessage(self._background, each) for each in self._mailbox.resumed)
 
     def ingest(self, data: Buffer, *, method: Method = Method.PAPER) -> None:
         """Takes a message that came by another way."""

@@ -619,6 +619,7 @@ class Node(NodeTraffic):
         verify_timeout: float = VERIFY_TIMEOUT_S,
         on_message: Callable[[MessageReceived], Any] | None = None,
         queue: bool = True,
+        store: bool | None = None,
     ) -> Mailbox:
         """Opens the mailbox of an identity, by default of the node's own.
 
@@ -627,9 +628,12 @@ class Node(NodeTraffic):
         Messages above ``limit_kb`` thousand bytes are refused. ``ratchets`` are announced, and with
         ``enforce_ratchets`` what is sealed for the identity's own key is refused. When the keys of
         a sender are not known its path is asked for, for up to ``verify_timeout`` seconds.
-        ``on_message`` is called in place of queueing, and awaited if it is async. Several
-        mailboxes may be open. Raises StateError when this one is, ValueError for a cost that
-        cannot be announced.
+        ``on_message`` is called in place of queueing, and awaited if it is async. With ``store``
+        messages are in the node's storage, None: if it has one: those that come are durable
+        before they are proven and told until they are acknowledged, those that were sent go on
+        after a restart. Several mailboxes may be open. Raises StateError when this one is, or when
+        there is no storage for its messages, ValueError for a cost that cannot be announced,
+        StoreError for a store that cannot be used.
         """
         mailbox = Mailbox(
             self,
@@ -640,7 +644,7 @@ class Node(NodeTraffic):
             verify_timeout=verify_timeout,
             on_message=on_message,
             queue=queue,
-            kept=False,
+            kept=self._storage is not None if store is None else store,
         )
         return await open_mailbox(
             self,

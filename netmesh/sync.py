@@ -1155,6 +1155,7 @@ class Node(SyncTables):
         verify_timeout: float = VERIFY_TIMEOUT_S,
         on_message: Callable[[MessageReceived], Any] | None = None,
         queue: bool = True,
+        store: bool | None = None,
     ) -> Mailbox:
         """Opens the mailbox of an identity; arguments as for :meth:`netmesh.Node.lxmf`."""
         return Mailbox(
@@ -1171,6 +1172,7 @@ class Node(SyncTables):
                     verify_timeout=verify_timeout,
                     on_message=_in_thread(self._on, on_message),
                     queue=queue,
+                    store=store,
                 )
             ),
         )

@@ -137,7 +137,7 @@ async def roles_on_links(python: str, folder: Path, *, upstream_first: bool) -> 
             peer.do("announce")
             await upstream_sends()
             async with asyncio.timeout(PATIENCE):
-                while not any(each.remote_key for each in mailbox.local.open_links):
+                while not any(each.remote_identity for each in await node.link_records()):
                     await asyncio.sleep(0.01)
         for size in (400, 20_000):  # the second shows that our identity was taken in
             await mailbox.send(peer.destination, "m" * size, method="direct", timeout=PATIENCE)
