@@ -5,6 +5,7 @@ python lxmf_peer.py CONFIG_FOLDER
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from typing import Any
@@ -93,9 +94,19 @@ def open_mailbox(folder: str, identity: Any) -> tuple[Any, Any]:
     return router, mailbox
 
 
+def identity_in(folder: str) -> Any:
+    """The identity of an earlier run in this folder, or a new one."""
+    file = folder + "/mailbox"
+    if os.path.isfile(file):
+        return RNS.Identity.from_file(file)
+    identity = RNS.Identity()
+    identity.to_file(file)
+    return identity
+
+
 def main() -> None:
     RNS.Reticulum(sys.argv[1], loglevel=0)
-    router, mailbox = open_mailbox(sys.argv[1], RNS.Identity())
+    router, mailbox = open_mailbox(sys.argv[1], identity_in(sys.argv[1]))
     tell(
         "ready",
         destination=mailbox.hash.hex(),
