@@ -82,6 +82,9 @@ class Kept(Inbox[MessageReceived]):
         ):
             self._behind = True
             self._wake()
+            if raw.message is not None:
+                told = received_of(raw, self._box, raw.source, Unverified(raw.unverified))
+                self._box._node._tell(told)
             return
         self._read = raw.row
         unverified = Unverified(raw.unverified)

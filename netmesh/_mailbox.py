@@ -556,7 +556,8 @@ class Mailbox:
             if claim is not None:
                 claim.hold()
             self._messages._put(received, claim)
-        self._node._tell(received)
+        if received.time_s:  # else it is read from the store, and was told when it came
+            self._node._tell(received)
 
     # -------------------------------------------------------------------- the store
 

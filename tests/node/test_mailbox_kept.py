@@ -75,6 +75,15 @@ async def test_what_was_not_acknowledged_comes_again_after_a_restart(tmp_path: P
         assert hit.message.row == rows[5].row
 
 
+async def test_streams_of_events_hear_of_kept_messages_once(tmp_path: Path) -> None:
+    async with post(tmp_path) as (outbox, inbox), inbox._node.events(MessageReceived) as events:
+        for text in ("one", "two"):
+            await outbox.send(inbox.hash, text, timeout=PATIENCE)
+        heard = [(await events.get(timeout=PATIENCE)).content for _ in range(2)]
+        assert heard == await read(inbox, 2) == ["one", "two"]
+        assert len(events) == 0
+
+
 async def test_no_reader_is_too_slow(tmp_path: Path) -> None:
     """However many wait, none is refused, and all come in their order."""
     async with post(tmp_path) as (outbox, inbox):
