@@ -16,13 +16,13 @@ from netmesh._mail_delivery import OutgoingMessage
 from netmesh._mail_policy import Policy, encoded
 from netmesh.constants import Field
 from netmesh.errors import StateError
-from netmesh.mailstore import MailStore
 from netmesh.transfers import microseconds
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from netmesh._mailbox import Mailbox
+    from netmesh.mailstore import MailStore
     from netmesh.node import Node
 
 __all__ = ["MailDesk", "StampCost", "Ticket"]
@@ -209,6 +209,8 @@ class MailDesk:
 
     def open_store(self) -> MailStore:
         """The store in the node's storage; by any thread."""
+        from netmesh.mailstore import MailStore
+
         with self._opening:
             if self._store is None:
                 folder = self._node._storage

@@ -10,10 +10,10 @@ from netmesh._inbox import Inbox
 from netmesh._mail_received import MessageReceived, received_of, stored_of
 from netmesh.constants import Unverified
 from netmesh.errors import StateError
-from netmesh.mailstore import StoredMessage
 
 if TYPE_CHECKING:
     from netmesh._mailbox import Mailbox
+    from netmesh.mailstore import StoredMessage
 
 __all__ = ["Kept"]
 

@@ -27,11 +27,11 @@ from netmesh.errors import (
     StateError,
 )
 from netmesh.events import AnnounceSent
-from netmesh.mailstore import MailStore
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from netmesh.mailstore import MailStore
     from netmesh.node import Node
 
 __all__ = ["Mailbox"]
