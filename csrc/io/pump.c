@@ -257,8 +257,9 @@ void nm_node_pump(nm_node *node) {
   }
   nm_node_grant(node);
   bool moved = true;
+  tick_if_due(
+      node); /* once: what comes in meanwhile waits for the turn's end */
   for (int round = 0; moved && round < ROUNDS_PER_TURN; round++) {
-    tick_if_due(node);
     nm_node_collect_jobs(node);
     dispatch_jobs(node);
     moved = pump_outputs(node);

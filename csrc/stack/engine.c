@@ -230,6 +230,7 @@ void nm_engine_job_done(nm_engine *engine, nm_job *job, nm_now now) {
 
 void nm_engine_tick(nm_engine *engine, nm_now now) {
   engine->now = now;
+  engine->copies = 0;
   nm_timers_run(&engine->timers, now.mono_us, engine, TIMERS_PER_TICK);
 }
 

@@ -91,6 +91,7 @@ struct nm_engine {
   nm_ops ops;
   nm_jobs jobs;
   uint32_t announces; /* outstanding jobs that check one */
+  uint32_t copies;    /* of relayed announces, made by the tick under way */
   nm_flight flight;
   nm_table ifaces;
   nm_iface *near[NM_IFACES_NEAR]; /* by the low bits of the id, of the table */

@@ -9,6 +9,11 @@
 #define SECOND_US 1000000ull
 /* A relayed announce leaves within half a second, and again after this. */
 #define SPREAD_US (SECOND_US / 2)
+/* Copies that one tick makes at most, but for those of one announce; the others
+ * come a moment later, so that a tick stays short with a thousand interfaces.
+ */
+#define COPIES_PER_TICK 512
+#define MOMENT_US 1000
 #define AGAIN_US (5 * SECOND_US + SPREAD_US)
 #define LOCAL_REBROADCASTS_MAX 2
 #define RETRIES_MAX 1
@@ -114,6 +119,7 @@ static void send_everywhere(nm_engine *engine, const nm_rebroadcast *entry,
     if (!nm_iface_can_send(out) || out->spec.role == NM_ROLE_LOCAL_CLIENT) {
       continue;
     }
+    engine->copies++;
     switch (may_leave(engine, entry, out)) {
     case NM_PROPAGATE_BLOCK:
       break;
@@ -180,6 +186,10 @@ static void turn(void *user, nm_timer *timer) {
   nm_rebroadcast *entry =
       (nm_rebroadcast *)(void *)((char *)timer -
                                  offsetof(nm_rebroadcast, timer));
+  if (engine->copies >= COPIES_PER_TICK && entry->attached == 0) {
+    nm_engine_arm(engine, timer, MOMENT_US);
+    return;
+  }
   if (nm_known_find(engine, &entry->hash) != NULL) {
     transmit(engine, entry);
     entry->retries++;

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from engine.test_transport import announce, target
 from engine.wires import MONO, UNIX, Net
 from netmesh import Engine
 from netmesh.events import LinkActive
 from netmesh.records import DropReason, JobKind, Limits
+
+FREE: Any = {"ingress_control": False, "bitrate": 10**12}
 
 
 def flooded(count: int, limits: Limits) -> tuple[Engine, int]:
@@ -75,3 +79,20 @@ def test_a_flood_leaves_the_share_of_links_alone() -> None:
                 engine.run_job()
             net.settle()
     assert net.one(a, LinkActive)
+
+
+def test_announces_for_many_interfaces_are_spread_over_ticks() -> None:
+    """One tick makes the copies of one announce, so that what comes in waits for no more."""
+    engine = Engine(clock=(MONO, UNIX), transport=True)
+    first, *others = (engine.add_interface(f"peer {number}", **FREE) for number in range(601))
+    for number in (3, 4, 5):
+        engine.input(first, announce(number))
+    engine.set_clock(MONO + 1.0)
+    sent = []
+    for step in range(20):
+        engine.set_clock(MONO + 1.0 + step * 0.001)
+        engine.tick()
+        sent.append(len(list(engine.outputs())))
+    made = [count for count in sent if count]
+    assert len(made) == 3
+    assert all(len(others) <= count <= len(others) + 1 for count in made)
