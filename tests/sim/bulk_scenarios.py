@@ -364,7 +364,7 @@ def percentile(values: list[float], share: float) -> float:
 def small_meanwhile(
     sim: Simulation,
     *,
-    size: int = 50_000_000,
+    size: int = 75_000_000,
     count: int = 1_000,
     rate_bps: int | None = None,
     delay_s: float = 0.001,

@@ -100,7 +100,7 @@ def test_two_files_share_a_slow_channel_within_twice_the_ideal(
     ("rate_bps", "delay_s"), [(None, 0.001), (1_000_000_000, 0.01)], ids=["any_rate", "gigabit"]
 )
 def test_small_messages_pass_a_file_that_flows(rate_bps: int | None, delay_s: float) -> None:
-    """B8: 1,000 of them while 50 MB flow; 99 of 100 take at most twice as long as before it."""
+    """B8: 1,000 of them while 75 MB flow; 99 of 100 take at most twice as long as before it."""
     got = results("small_meanwhile", range(2), rate_bps=rate_bps, delay_s=delay_s)
     for each in got:
         assert (each["messages"], each["flowed"]) == (1_000, True)
