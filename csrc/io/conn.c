@@ -256,6 +256,8 @@ static void take_frames(nm_conn *conn, nm_reader *in) {
   }
   hand_over(conn, &b);
   give_back_partial(conn);
+  nm_node_collect_jobs(port->node); /* short reads come often */
+  conn->starved = conn->starved || port->jobs >= NM_PORT_JOBS_HIGH;
 }
 
 static void stop_reading(nm_conn *conn) {
