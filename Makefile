@@ -36,7 +36,7 @@ test: ## all tests: C, Python, interop with the live upstream stack, documents
 	@$(BOOTSTRAP) test
 	$(C_TESTS) test
 	$(IO_TESTS) test
-	$(PYTEST) -n $(JOBS)
+	$(PYTEST) -n $(JOBS) --dist worksteal
 
 test-c: ## the C tests: the core, and nodes on real sockets
 	@$(BOOTSTRAP) no-build
