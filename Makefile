@@ -10,6 +10,8 @@ VENV ?= .venv
 PYTHON_ENV = $(VENV)/bin/python
 PYTEST = $(VENV)/bin/pytest
 SECONDS ?= 60
+# 0: new inputs each time.
+SEED ?= 0
 JOBS ?= auto
 SEEDS ?= 200
 C_FILES = $(shell find csrc benchmarks/native tests/c tests/c_io tests/fuzz \
@@ -77,7 +79,7 @@ sanitize: ## the C tests and the extension under the address, undefined-behaviou
 
 fuzz: ## every fuzz target for SECONDS=60
 	@$(BOOTSTRAP) tools no-build
-	$(MAKE) -C tests/fuzz -j$(CORES) run SECONDS=$(SECONDS)
+	$(MAKE) -C tests/fuzz -j$(CORES) run SECONDS=$(SECONDS) SEED=$(SEED)
 
 sim: ## every scenario of the simulator under SEEDS=200 seeds
 	@$(BOOTSTRAP) test

@@ -78,8 +78,18 @@ class Agent:
         digest = hashlib.sha256(received.data).hexdigest()
         emit("file", bytes=len(received.data), sha256=digest)
 
+    async def _joined(self) -> None:
+        """Waits for a connection to the server: who connects at this moment would hear nothing."""
+        serves = any(isinstance(each.options, TCPServer) for each in self.node.interfaces())
+        async with asyncio.timeout(PATIENCE_S):
+            while serves and not any(
+                each.parent is not None and each.online for each in self.node.interface_infos()
+            ):
+                await asyncio.sleep(0.01)
+
     async def announce(self) -> None:
         """Announces the mailbox and the service."""
+        await self._joined()
         await self.mailbox.announce()
         await self.service.announce()
 

@@ -70,7 +70,7 @@ static void write_some(world *w, int at, nm_reader *r) {
   if (nm_engine_stream_write(s->engine, s->link, id, block, eof,
                              (nm_resource_compression)(how / STREAMS % 3),
                              &s->op, w->now) == NM_OK) {
-    MUST(!f->ended);
+    MUST(!f->ended || f->unreliable); /* a cancelled end is none */
     f->written += len;
     f->ended = eof;
     begun++;

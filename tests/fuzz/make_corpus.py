@@ -249,6 +249,8 @@ def buffer(vectors: list[Vector]) -> Seeds:
     yield "echoes", script(both, b"\x08\x09" * 5, pass_(5))
     yield "paused", script(b"\x0d\x01", both, pass_(20), b"\x0d\x00", pass_(20))
     yield "cancelled", script(b"\x80\x00\x4e\x20", b"\x2e", pass_(5))
+    end = b"\x81\xd1\x00\x10"
+    yield "cancelled-end", script(end, b"\x2f", end, pass_(5))
     yield "reports", script(b"\x4e", both, pass_(5), b"\x0e")
     for body in (b"\x00\x01data", b"\xc0\x01BZh9", b"\x80\x02", b"\x40\x01\x00"):
         forged = b"\x1e\x00\x00" + bytes([len(body)]) + body
