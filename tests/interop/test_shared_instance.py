@@ -7,10 +7,21 @@ import os
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from interop.upstream import PATIENCE, client, config, find, instance_name, rnsd, server, spawn
+from interop.upstream import (
+    PATIENCE,
+    Peer,
+    client,
+    config,
+    find,
+    instance_name,
+    rnsd,
+    server,
+    spawn,
+)
 from netmesh import Node
 from netmesh.interfaces import TCPServer
 
@@ -88,6 +99,21 @@ async def test_announces_through_the_instance_are_seen_on_the_wire(
             assert seen == {node.identity.hash: b"%d" % number for number, node in enumerate(nodes)}
 
 
+async def hear_peer(heard: Any, peer: Peer, said: bytes) -> None:
+    """Until an announce of the peer comes: an instance takes clients before it reaches others."""
+    while heard.get_nowait() is not None:
+        pass
+    for _ in range(16):
+        await peer.announce(said)
+        try:
+            announce = await heard.get(timeout=2.5)
+        except TimeoutError:
+            continue  # the instance was not yet connected to the peer
+        assert announce.destination == peer.destination
+        return
+    raise AssertionError("no announce of the peer was heard")
+
+
 async def test_all_is_there_again_after_a_restart(python: str, tmp_path: Path) -> None:
     name = instance_name()
     async with AsyncExitStack() as stack:
@@ -102,6 +128,7 @@ async def test_all_is_there_again_after_a_restart(python: str, tmp_path: Path) -
         heard = node.announces("netmesh.interop")
         echo = await node.listen("netmesh.interop", prove="all", app_data=b"here")
         await echo.add_handler("/echo", lambda request: request.data)
+        await hear_peer(heard, peer, b"before the restart")
         assert (await peer.call("path", "path", destination=echo.hash.hex()))["found"]
         await find(node, peer.destination)
         link = await node.connect(peer.destination, timeout=PATIENCE)
@@ -112,18 +139,7 @@ async def test_all_is_there_again_after_a_restart(python: str, tmp_path: Path) -
         instance = await stack.enter_async_context(rnsd(python, tmp_path / "rnsd", settings))
         await attached.wait_online(timeout=PATIENCE)
         # The handler fires again.
-        while heard.get_nowait() is not None:
-            pass
-        for _ in range(16):
-            await peer.announce(b"after the restart")
-            try:
-                announce = await heard.get(timeout=2.5)
-            except TimeoutError:
-                continue  # the instance was not yet connected to the peer
-            assert announce.destination == peer.destination
-            break
-        else:
-            raise AssertionError("no announce was heard after the restart")
+        await hear_peer(heard, peer, b"after the restart")
         # Its destinations are known to the instance: the peer finds and calls them.
         found = await peer.call("path", "path", destination=echo.hash.hex(), forget=True)
         assert found["found"]
