@@ -301,5 +301,6 @@ async def test_an_interrupt_ends_a_program_cleanly(tmp_path: Path) -> None:
             await box.send(bot, "hello")
             assert (await box.get()).content == "alive"
             process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(PATIENCE):
             out, err = await process.communicate()
         assert (process.returncode, out, err) == (0, b"ended\n", b"")
