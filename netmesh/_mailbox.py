@@ -38,9 +38,7 @@ __all__ = ["Mailbox"]
 
 
 NAME: Final = "lxmf.delivery"
-LIMIT_KB: Final = 1000
 MESSAGES_MAX: Final = 256
-VERIFY_TIMEOUT_S: Final = 7.0
 DROPS: Final = tuple(
     {"UNSTAMPED": "stamp"}.get(name, name.lower())
     for name, _ in sorted(NODE_CODES["drops"].items(), key=lambda each: each[1])

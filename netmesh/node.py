@@ -42,11 +42,6 @@ from netmesh._core import (
     destination_hash,
 )
 from netmesh._driver import Driver, failure
-from netmesh._mail_delivery import Delivery, OutgoingMessage
-from netmesh._mail_desk import Draft, MailDesk, StampCost
-from netmesh._mail_policy import MethodName, Policy
-from netmesh._mail_received import MessageReceived
-from netmesh._mailbox import LIMIT_KB, VERIFY_TIMEOUT_S, Mailbox, open_mailbox
 from netmesh._management import Management
 from netmesh._node_figures import NodeSettings, NodeStats, node_stats
 from netmesh._node_sink import NodeSink
@@ -75,12 +70,20 @@ from netmesh.trouble import Health
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from netmesh._mail_delivery import Delivery, OutgoingMessage
+    from netmesh._mail_desk import MailDesk, StampCost
+    from netmesh._mail_policy import MethodName, Policy
+    from netmesh._mail_received import MessageReceived
+    from netmesh._mailbox import Mailbox
+
 __all__ = ["Health", "Node", "NodeSettings", "NodeStats"]
 
 log = logging.getLogger("netmesh.node")
 
 CREDIT: Final = 1024
 DECISION_TIMEOUT_S: Final = 10.0
+MAIL_LIMIT_KB: Final = 1000
+MAIL_VERIFY_TIMEOUT_S: Final = 7.0
 
 
 @final
@@ -170,7 +173,7 @@ class Node(NodeTraffic):
             update_s=blackhole_update_s,
         )
         self._unopened: list[InterfaceError] = []
-        self._desk = MailDesk(self)
+        self._desk_made: MailDesk | None = None
         self._identity = identity
         self._started = False
         self._closing: asyncio.Task[None] | None = None
@@ -306,7 +309,8 @@ class Node(NodeTraffic):
             task.cancel()
         self._driver.core.close()
         await self._driver.closed
-        self._desk.close()
+        if self._desk_made is not None:
+            self._desk_made.close()
         if self._tasks:
             await asyncio.wait(tuple(self._tasks))
         self._host = None
@@ -613,10 +617,10 @@ class Node(NodeTraffic):
         display_name: str | None = None,
         stamp_cost: int | None = None,
         enforce_stamps: bool = False,
-        limit_kb: int = LIMIT_KB,
+        limit_kb: int = MAIL_LIMIT_KB,
         ratchets: bool = True,
         enforce_ratchets: bool = False,
-        verify_timeout: float = VERIFY_TIMEOUT_S,
+        verify_timeout: float = MAIL_VERIFY_TIMEOUT_S,
         on_message: Callable[[MessageReceived], Any] | None = None,
         queue: bool = True,
         store: bool | None = None,
@@ -635,6 +639,8 @@ class Node(NodeTraffic):
         there is no storage for its messages, ValueError for a cost that cannot be announced,
         StoreError for a store that cannot be used.
         """
+        from netmesh._mailbox import Mailbox, open_mailbox
+
         mailbox = Mailbox(
             self,
             display_name=display_name,
@@ -697,6 +703,9 @@ class Node(NodeTraffic):
         As :meth:`send_message`, whose errors come when the result is awaited. Raises
         EncodeError and ValueError for what cannot be packed.
         """
+        from netmesh._mail_desk import Draft
+        from netmesh._mail_policy import Policy
+
         draft = Draft(
             destination=destination,
             content=content,
@@ -766,6 +775,15 @@ class Node(NodeTraffic):
             stamp=stamp,
             ticket=ticket,
         )
+
+    @property
+    def _desk(self) -> MailDesk:
+        """What follows messages; a node that sends none does without its modules."""
+        if self._desk_made is None:
+            from netmesh._mail_desk import MailDesk
+
+            self._desk_made = MailDesk(self)
+        return self._desk_made
 
     def _unmail(self, mailbox: Mailbox) -> None:
         """The mailbox that nobody waits for any more."""

@@ -29,7 +29,6 @@ from netmesh import channels, destinations, links, node, streams
 from netmesh import interfaces as open_interfaces
 from netmesh._blackholes import UPDATE_S
 from netmesh._core import DestinationHash, Identity, IdentityHash
-from netmesh._mailbox import LIMIT_KB, VERIFY_TIMEOUT_S
 from netmesh._streams import TappedFrame
 from netmesh._sync_base import Background, Reader
 from netmesh._sync_channels import ByteStream, Channel, MessageDelivery
@@ -53,7 +52,7 @@ from netmesh.events import (
 from netmesh.interfaces import CustomInterface, DeviceInfo, InterfaceInfo, InterfaceOptions
 from netmesh.loop import Loop
 from netmesh.messaging import Delivery, MessageReceived, MethodName, Policy, StampCost
-from netmesh.node import NodeSettings, NodeStats
+from netmesh.node import MAIL_LIMIT_KB, MAIL_VERIFY_TIMEOUT_S, NodeSettings, NodeStats
 from netmesh.records import (
     CloseReason,
     Limits,
@@ -1149,10 +1148,10 @@ class Node(SyncTables):
         display_name: str | None = None,
         stamp_cost: int | None = None,
         enforce_stamps: bool = False,
-        limit_kb: int = LIMIT_KB,
+        limit_kb: int = MAIL_LIMIT_KB,
         ratchets: bool = True,
         enforce_ratchets: bool = False,
-        verify_timeout: float = VERIFY_TIMEOUT_S,
+        verify_timeout: float = MAIL_VERIFY_TIMEOUT_S,
         on_message: Callable[[MessageReceived], Any] | None = None,
         queue: bool = True,
         store: bool | None = None,

@@ -6,8 +6,8 @@ int nm_flight_init(nm_engine *engine) {
   nm_flight *flight = &engine->flight;
   flight->cap = engine->limits.recorder;
   flight->last = 0;
-  flight->ring =
-      nm_alloc_zero(engine->mem, flight->cap, sizeof(flight->ring[0]));
+  /* Not zeroed: pages that are never used are never touched. */
+  flight->ring = nm_alloc(engine->mem, flight->cap * sizeof(flight->ring[0]));
   return flight->ring == NULL ? NM_E(MEMORY) : NM_OK;
 }
 
@@ -30,12 +30,6 @@ nm_record *nm_flight_add(nm_engine *engine, nm_record_kind kind,
   return record;
 }
 
-nm_record *nm_flight_find(nm_engine *engine, nm_input_seq seq) {
-  nm_flight *flight = &engine->flight;
-  nm_record *record = &flight->ring[seq % flight->cap];
-  return seq != 0 && record->seq == seq ? record : NULL;
-}
-
 nm_input_seq nm_engine_record_last(const nm_engine *engine) {
   return engine->flight.last;
 }
@@ -46,6 +40,14 @@ nm_input_seq nm_engine_record_first(const nm_engine *engine) {
     return 0;
   }
   return flight->last < flight->cap ? 1 : flight->last - flight->cap + 1;
+}
+
+nm_record *nm_flight_find(nm_engine *engine, nm_input_seq seq) {
+  nm_flight *flight = &engine->flight;
+  nm_input_seq first = nm_engine_record_first(engine);
+  return first != 0 && seq >= first && seq <= flight->last
+             ? &flight->ring[seq % flight->cap]
+             : NULL;
 }
 
 bool nm_engine_record(const nm_engine *engine, nm_input_seq seq,

@@ -264,10 +264,12 @@ async def test_wrong_descriptions_are_refused(make: Any) -> None:
 
 
 PROGRAM = """
+import signal
 import sys
 from netmesh.bot import Bot
 from netmesh.interfaces import TCPClient
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have it ignored
 bot = Bot("Program")
 
 @bot.on_message
