@@ -23,7 +23,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, final
 
 from netmesh import _records
@@ -354,6 +353,8 @@ class UDP(InterfaceOptions):
         return _MEDIA["udp"]
 
     def _setup(self) -> dict[str, Any]:
+        from ipaddress import ip_address
+
         listen, forward = self._listen_port(), self._forward_port()
         if self.listen_host is not None:
             ip_address(self.listen_host)

@@ -62,7 +62,6 @@ from netmesh.interfaces import (
 )
 from netmesh.links import Link
 from netmesh.loop import Loop, default_loop
-from netmesh.metrics import exposition
 from netmesh.records import Limits
 from netmesh.transfers import Proofs, Resources, checked_timeout, policy_of, proofs_of
 from netmesh.trouble import Health
@@ -843,6 +842,8 @@ class Node(NodeTraffic):
 
     def metrics(self) -> str:
         """The figures as text in the Prometheus exposition format."""
+        from netmesh.metrics import exposition
+
         return exposition(self.stats(), self.interface_infos(), node=self.identity.hash.hex())
 
     async def persist(self) -> None:
