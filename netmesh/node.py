@@ -46,7 +46,12 @@ from netmesh._management import Management
 from netmesh._node_figures import NodeSettings, NodeStats, node_stats
 from netmesh._node_sink import NodeSink
 from netmesh._node_traffic import NodeTraffic
-from netmesh.constants import DestinationType, Method
+from netmesh.constants import (
+    LXMF_DELIVERY_LIMIT_KB,
+    LXMF_PATH_REQUEST_WAIT_S,
+    DestinationType,
+    Method,
+)
 from netmesh.destinations import LocalDestination
 from netmesh.errors import InterfaceError, NotFoundError, StateError
 from netmesh.events import AnnounceSent, LinkPacketReceived, PacketReceived, ResourceReceived
@@ -81,8 +86,6 @@ log = logging.getLogger("netmesh.node")
 
 CREDIT: Final = 1024
 DECISION_TIMEOUT_S: Final = 10.0
-MAIL_LIMIT_KB: Final = 1000
-MAIL_VERIFY_TIMEOUT_S: Final = 7.0
 
 
 @final
@@ -616,10 +619,10 @@ class Node(NodeTraffic):
         display_name: str | None = None,
         stamp_cost: int | None = None,
         enforce_stamps: bool = False,
-        limit_kb: int = MAIL_LIMIT_KB,
+        limit_kb: int = LXMF_DELIVERY_LIMIT_KB,
         ratchets: bool = True,
         enforce_ratchets: bool = False,
-        verify_timeout: float = MAIL_VERIFY_TIMEOUT_S,
+        verify_timeout: float = LXMF_PATH_REQUEST_WAIT_S,
         on_message: Callable[[MessageReceived], Any] | None = None,
         queue: bool = True,
         store: bool | None = None,

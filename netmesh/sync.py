@@ -35,7 +35,14 @@ from netmesh._sync_channels import ByteStream, Channel, MessageDelivery
 from netmesh._sync_mail import Mailbox, OutgoingMessage
 from netmesh._sync_tables import SyncTables
 from netmesh.channels import TypedMessage
-from netmesh.constants import Context, DestinationType, Method, PacketType
+from netmesh.constants import (
+    LXMF_DELIVERY_LIMIT_KB,
+    LXMF_PATH_REQUEST_WAIT_S,
+    Context,
+    DestinationType,
+    Method,
+    PacketType,
+)
 from netmesh.destinations import Allow, FileResponse, IncomingRequest, Proofs
 from netmesh.errors import StateError
 from netmesh.events import (
@@ -52,7 +59,7 @@ from netmesh.events import (
 from netmesh.interfaces import CustomInterface, DeviceInfo, InterfaceInfo, InterfaceOptions
 from netmesh.loop import Loop
 from netmesh.messaging import Delivery, MessageReceived, MethodName, Policy, StampCost
-from netmesh.node import MAIL_LIMIT_KB, MAIL_VERIFY_TIMEOUT_S, NodeSettings, NodeStats
+from netmesh.node import NodeSettings, NodeStats
 from netmesh.records import (
     CloseReason,
     Limits,
@@ -1148,10 +1155,10 @@ class Node(SyncTables):
         display_name: str | None = None,
         stamp_cost: int | None = None,
         enforce_stamps: bool = False,
-        limit_kb: int = MAIL_LIMIT_KB,
+        limit_kb: int = LXMF_DELIVERY_LIMIT_KB,
         ratchets: bool = True,
         enforce_ratchets: bool = False,
-        verify_timeout: float = MAIL_VERIFY_TIMEOUT_S,
+        verify_timeout: float = LXMF_PATH_REQUEST_WAIT_S,
         on_message: Callable[[MessageReceived], Any] | None = None,
         queue: bool = True,
         store: bool | None = None,

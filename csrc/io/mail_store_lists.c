@@ -38,6 +38,18 @@ static int begin_list(nm_mail_store *store, size_t max, size_t *count) {
   return status == NM_OK && max == 0 ? NM_E(ARGUMENT) : status;
 }
 
+/* A list whose statement asks for nothing but where to go on. */
+static int list_on(nm_mail_store *store, const char *sql, fill_entry *fill,
+                   void *out, size_t max, size_t *count, int64_t *cursor) {
+  int status = begin_list(store, max, count);
+  if (status != NM_OK) {
+    return status;
+  }
+  nm_mail_stmt stmt = nm_mail_use(store, sql);
+  nm_mail_bind_int(&stmt, *cursor);
+  return take_piece(&stmt, fill, out, max, count, cursor);
+}
+
 static void fill_ticket(nm_mail_stmt *stmt, void *out, size_t at) {
   nm_ticket_record *ticket = (nm_ticket_record *)out + at;
   memset(ticket, 0, sizeof(*ticket));
@@ -76,13 +88,7 @@ int nm_mail_store_ticket_deliveries(nm_mail_store *store, int64_t *cursor,
                                     size_t *count) {
   static const char sql[] = "SELECT number, peer, at FROM ticket_delivery"
                             " WHERE number > ? ORDER BY number LIMIT ?";
-  int status = begin_list(store, max, count);
-  if (status != NM_OK) {
-    return status;
-  }
-  nm_mail_stmt stmt = nm_mail_use(store, sql);
-  nm_mail_bind_int(&stmt, *cursor);
-  return take_piece(&stmt, fill_delivery, deliveries, max, count, cursor);
+  return list_on(store, sql, fill_delivery, deliveries, max, count, cursor);
 }
 
 static void fill_id(nm_mail_stmt *stmt, void *out, size_t at) {
@@ -114,13 +120,7 @@ int nm_mail_store_ignored(nm_mail_store *store, int64_t *cursor,
                           size_t *count) {
   static const char sql[] = "SELECT number, source FROM ignored"
                             " WHERE number > ? ORDER BY number LIMIT ?";
-  int status = begin_list(store, max, count);
-  if (status != NM_OK) {
-    return status;
-  }
-  nm_mail_stmt stmt = nm_mail_use(store, sql);
-  nm_mail_bind_int(&stmt, *cursor);
-  return take_piece(&stmt, fill_source, sources, max, count, cursor);
+  return list_on(store, sql, fill_source, sources, max, count, cursor);
 }
 
 static void fill_box(nm_mail_stmt *stmt, void *out, size_t at) {
@@ -140,13 +140,7 @@ int nm_mail_store_boxes(nm_mail_store *store, int64_t *cursor,
   static const char sql[] =
       "SELECT box, hash, rows, bytes, unread, unfinished, quota_rows,"
       " quota_bytes FROM mailbox WHERE box > ? ORDER BY box LIMIT ?";
-  int status = begin_list(store, max, count);
-  if (status != NM_OK) {
-    return status;
-  }
-  nm_mail_stmt stmt = nm_mail_use(store, sql);
-  nm_mail_bind_int(&stmt, *cursor);
-  return take_piece(&stmt, fill_box, boxes, max, count, cursor);
+  return list_on(store, sql, fill_box, boxes, max, count, cursor);
 }
 
 /* ---- conversations ---- */
