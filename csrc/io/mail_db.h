@@ -35,12 +35,21 @@ struct nm_mail_store {
   nm_mail_kept kept[NM_MAIL_STATEMENTS];
 };
 
-/* ---- failing (mail_store.c) ---- */
+/* ---- failing (mail_store_trouble.c) ---- */
+
+/* Writes the sentence of |trouble|: the file, what happened, and |why| unless
+ * it is empty. */
+void nm_mail_tell(nm_mail_trouble *trouble, const char *path, const char *what,
+                  const char *why);
 
 /* Records what SQLite's |code| means and returns it as a status. */
 int nm_mail_failed(nm_mail_store *store, int code);
 /* Records a failure that is not SQLite's. */
 int nm_mail_fail(nm_mail_store *store, int status, const char *what);
+/* One of the system: |status|, or NM_E(FULL) when |os_error| says that there is
+ * no room. */
+int nm_mail_fail_system(nm_mail_store *store, int status, const char *what,
+                        int os_error);
 /* A row that cannot be what was written: the file is damaged. */
 int nm_mail_damaged(nm_mail_store *store, const char *what);
 /* NM_E(STATE) in a forked child; else forgets the last trouble. */

@@ -1,4 +1,4 @@
-/* Opening and closing the mail store, and what went wrong. */
+/* Opening and closing the mail store. */
 #include "io/mail_db.h"
 
 #include "io/system.h"
@@ -16,124 +16,6 @@
 #define CACHE_KB 8192
 #define ASIDE_MAX 1000
 #define PATH_ROOM 4096
-
-/* ---- trouble ---- */
-
-static void tell(nm_mail_trouble *trouble, const char *path, const char *what,
-                 const char *why) {
-  (void)snprintf(trouble->text, sizeof(trouble->text), "%.240s: %.100s%s%.150s",
-                 path, what, why[0] != '\0' ? ": " : "", why);
-}
-
-static bool is_full(int os_error) {
-  return os_error == ENOSPC || os_error == EDQUOT || os_error == EFBIG;
-}
-
-static int status_of(int code, int os_error) {
-  if (code == SQLITE_IOERR_NOMEM) {
-    return NM_E(MEMORY);
-  }
-  switch (code & 0xFF) {
-  case SQLITE_NOMEM:
-    return NM_E(MEMORY);
-  case SQLITE_FULL:
-    return NM_E(FULL);
-  case SQLITE_IOERR:
-    return is_full(os_error) ? NM_E(FULL) : NM_E(STORE);
-  case SQLITE_BUSY:
-  case SQLITE_LOCKED:
-    return NM_E(TIMEOUT);
-  case SQLITE_TOOBIG:
-    return NM_E(TOO_LARGE);
-  case SQLITE_CORRUPT:
-  case SQLITE_NOTADB:
-  case SQLITE_CANTOPEN:
-  case SQLITE_READONLY:
-  case SQLITE_PERM:
-  case SQLITE_AUTH:
-    return NM_E(STORE);
-  default:
-    return NM_E(LIBRARY);
-  }
-}
-
-static const char *what_of(int status) {
-  switch (status) {
-  case NM_E(FULL):
-    return "no room to write";
-  case NM_E(TIMEOUT):
-    return "another connection writes for too long";
-  case NM_E(MEMORY):
-    return "out of memory";
-  default:
-    return "the message store cannot be used";
-  }
-}
-
-/* What the system said last about the file or its log: SQLite does not pass it
- * on for every failure of a write. */
-static int system_error(sqlite3 *db) {
-  int error = sqlite3_system_errno(db);
-  sqlite3_file *log = NULL;
-  if (error == 0) {
-    (void)sqlite3_file_control(db, "main", SQLITE_FCNTL_LAST_ERRNO, &error);
-  }
-  if (error == 0 &&
-      sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) ==
-          SQLITE_OK &&
-      log != NULL && log->pMethods != NULL) {
-    (void)log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &error);
-  }
-  return error;
-}
-
-int nm_mail_failed(nm_mail_store *store, int code) {
-  nm_mail_trouble *trouble = &store->trouble;
-  int kind = code & 0xFF;
-  bool system = kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN ||
-                kind == SQLITE_FULL || kind == SQLITE_READONLY;
-  int os_error = system ? system_error(store->db) : 0;
-  *trouble = (nm_mail_trouble){.status = status_of(code, os_error),
-                               .code = code,
-                               .os_error = os_error,
-                               .damaged = kind == SQLITE_CORRUPT ||
-                                          kind == SQLITE_NOTADB};
-  char why[128];
-  (void)snprintf(why, sizeof(why), "%s%s%s", sqlite3_errmsg(store->db),
-                 os_error != 0 ? ", " : "",
-                 os_error != 0 ? strerror(os_error) : "");
-  tell(trouble, store->path,
-       trouble->damaged ? "the message store is damaged"
-                        : what_of(trouble->status),
-       why);
-  return trouble->status;
-}
-
-int nm_mail_fail(nm_mail_store *store, int status, const char *what) {
-  store->trouble = (nm_mail_trouble){.status = status};
-  tell(&store->trouble, store->path, what, "");
-  return status;
-}
-
-int nm_mail_damaged(nm_mail_store *store, const char *what) {
-  store->trouble = (nm_mail_trouble){.status = NM_E(STORE), .damaged = true};
-  tell(&store->trouble, store->path, "the message store is damaged", what);
-  return NM_E(STORE);
-}
-
-const nm_mail_trouble *nm_mail_store_trouble(const nm_mail_store *store) {
-  return &store->trouble;
-}
-
-int nm_mail_ready(nm_mail_store *store) {
-  if (getpid() != store->owner) {
-    return NM_E(STATE);
-  }
-  store->trouble.status = NM_OK;
-  return NM_OK;
-}
-
-/* ---- opening ---- */
 
 /* SQLite would make the file for everybody to read; its companions get the
  * permissions that it has. Made beside and linked, so that no descriptor of the
@@ -154,11 +36,8 @@ static int make_file(nm_mail_store *store) {
   if (error == 0 || error == EEXIST) {
     return NM_OK;
   }
-  nm_mail_fail(store, is_full(error) ? NM_E(FULL) : NM_E(STORE), "");
-  store->trouble.os_error = error;
-  tell(&store->trouble, store->path, "the message store cannot be made",
-       strerror(error));
-  return store->trouble.status;
+  return nm_mail_fail_system(store, NM_E(STORE),
+                             "the message store cannot be made", error);
 }
 
 static int find_file(nm_mail_store *store, const nm_mail_options *options) {
@@ -173,11 +52,9 @@ static int find_file(nm_mail_store *store, const nm_mail_options *options) {
     return make_file(store);
   }
   int error = errno;
-  nm_mail_fail(store, error == ENOENT ? NM_E(MISSING) : NM_E(STORE), "");
-  store->trouble.os_error = error;
-  tell(&store->trouble, store->path, "the message store cannot be opened",
-       strerror(error));
-  return store->trouble.status;
+  return nm_mail_fail_system(store,
+                             error == ENOENT ? NM_E(MISSING) : NM_E(STORE),
+                             "the message store cannot be opened", error);
 }
 
 static int check_library(nm_mail_store *store) {
@@ -211,7 +88,7 @@ static int connect_file(nm_mail_store *store) {
               (store->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE);
   int code = sqlite3_open_v2(store->path, &store->db, flags, NULL);
   if (store->db == NULL) {
-    return nm_mail_fail(store, NM_E(MEMORY), what_of(NM_E(MEMORY)));
+    return nm_mail_fail(store, NM_E(MEMORY), "out of memory");
   }
   (void)sqlite3_extended_result_codes(store->db, 1);
   return code == SQLITE_OK ? NM_OK : nm_mail_failed(store, code);
@@ -299,7 +176,7 @@ int nm_mail_store_open(const nm_mem *mem, const char *path,
     nm_release(mem, store);
     if (trouble != NULL) {
       *trouble = (nm_mail_trouble){.status = NM_E(MEMORY)};
-      tell(trouble, path, what_of(NM_E(MEMORY)), "");
+      nm_mail_tell(trouble, path, "out of memory", "");
     }
     return NM_E(MEMORY);
   }
