@@ -155,7 +155,11 @@ static void attempt(nm_letter *letter) {
 
 void nm_delivery_step(nm_letter *letter) {
   nm_lane *lane = letter->lane;
-  if (nm_letter_start_work(letter)) {
+  nm_work work = nm_letter_start_work(letter);
+  if (work == NM_WORK_IMPOSSIBLE) {
+    nm_letter_exhausted(letter);
+  }
+  if (work != NM_WORK_NONE) {
     return;
   }
   nm_link_ref link = nm_lane_link(lane);
@@ -228,10 +232,6 @@ void nm_delivery_done(nm_letter *letter, const nm_event *event) {
     nm_letter_landed(letter);
     fail_link(letter);
   }
-}
-
-void nm_delivery_verdict(nm_letter *letter, bool accepted) {
-  nm_letter_end(letter, accepted ? NM_LXMF_SENT : NM_LXMF_REJECTED);
 }
 
 void nm_delivery_signal(nm_lane *lane, nm_span payload) {

@@ -4,11 +4,11 @@
  * or one propagation node, with the link to it and the letters that wait; a
  * parcel is something received that is being looked at.
  *
- * Files: router.c (life, what engine events mean), mailboxes.c, letters.c
- * (begin, state, end), policy.c (which way is tried), lanes.c (links),
- * gate.c (path requests), opportunistic.c, delivery.c (over links), stamping.c
- * (work for letters), parcels.c (reception), sync.c (fetching from a node),
- * tickets.c, seen.c, mail_job.c (jobs).
+ * A file calls only files that stand before it here:
+ *   mail_job, base, seen, tickets, mailboxes
+ *   gate, letter_state, lanes, schedule, letter_end, work, policy, stamping
+ *   lane_link, opportunistic, delivery, pace
+ *   sync_state, parcels, sync, letters, router
  */
 #ifndef NM_LXMF_INTERNAL_H
 #define NM_LXMF_INTERNAL_H
@@ -53,6 +53,7 @@ typedef enum nm_letter_wait {
 
 /* Unproven packets of one letter: one for each attempt. */
 #define NM_LETTER_PACKETS 8
+#define NM_LETTER_TIMERS 3
 
 struct nm_letter {
   nm_table_link link;
@@ -184,6 +185,8 @@ typedef enum nm_sync_stage {
   NM_SYNC_ACKNOWLEDGING
 } nm_sync_stage;
 
+#define NM_SYNC_TIMERS 1
+
 /* Messages being fetched from a node for one mailbox. */
 typedef struct nm_sync {
   struct nm_sync *next;
@@ -250,7 +253,7 @@ struct nm_router {
   nm_router_stats stats;
 };
 
-/* router.c */
+/* base.c */
 /* A table of entries keyed by |key_size| bytes; NM_E(MEMORY), NM_E(LIBRARY). */
 int nm_router_table(nm_router *router, nm_table *table, size_t capacity,
                     size_t key_size, size_t key_offset,
@@ -287,6 +290,28 @@ int nm_router_own_line(nm_router *router, nm_link_ref ref, bool initiator,
 void nm_router_drop_op(nm_router *router, nm_op_id op);
 nm_line *nm_line_find(const nm_router *router, nm_link_ref ref);
 
+/* seen.c */
+int nm_seen_init(nm_router *router);
+/* |*durable|: what it stands for is stored. */
+bool nm_seen_has(const nm_router *router, const uint8_t id[NM_HASH_SIZE],
+                 bool *durable);
+void nm_seen_put(nm_router *router, const uint8_t id[NM_HASH_SIZE],
+                 bool durable);
+void nm_seen_drop(nm_router *router, const uint8_t id[NM_HASH_SIZE]);
+
+/* tickets.c */
+int nm_tickets_table_init(nm_router *router);
+/* Those that a message of |source| may be stamped with. */
+void nm_tickets_for_check(const nm_router *router,
+                          const nm_destination_hash *source, nm_mail_job *work);
+/* Keeps the ticket that a verified message brings, if it does. */
+void nm_ticket_received(nm_router *router, nm_mail *mail);
+/* The stamp under the ticket that |recipient| gave us; false without one. */
+bool nm_ticket_stamp_for(const nm_router *router,
+                         const nm_destination_hash *recipient,
+                         const uint8_t id[NM_HASH_SIZE],
+                         uint8_t stamp[NM_LXMF_TICKET_SIZE]);
+
 /* mailboxes.c */
 int nm_mailboxes_init(nm_router *router);
 nm_mailbox *nm_mailbox_find(const nm_router *router,
@@ -308,21 +333,75 @@ bool nm_gate_pending(const nm_lane *lane);
 void nm_gate_rediscover(nm_lane *lane);
 void nm_gate_rediscover_due(void *user, nm_timer *timer);
 
-/* letters.c */
+/* letter_state.c */
 nm_letter *nm_letter_find(const nm_router *router,
                           const uint8_t id[NM_HASH_SIZE]);
 /* State and progress change; the driver is told. */
 void nm_letter_set(nm_letter *letter, nm_lxmf_state state, double progress);
-/* One final state, once. */
-void nm_letter_end(nm_letter *letter, nm_lxmf_state state);
-/* The attempts of the step are used up: the next step, or FAILED. */
-void nm_letter_exhausted(nm_letter *letter);
-void nm_letter_free(nm_router *router, nm_letter *letter);
 /* The driver is told of its state; |worked|: of its new form too. */
 void nm_letter_tell(nm_letter *letter, bool worked);
 /* It counts as in flight, or does not any more. */
 void nm_letter_flies(nm_letter *letter);
 void nm_letter_landed(nm_letter *letter);
+
+/* lanes.c */
+int nm_lanes_init(nm_router *router);
+nm_lane *nm_lane_find(const nm_router *router,
+                      const nm_destination_hash *target);
+/* The lane to |target|, made if there is none; NULL without memory or room. */
+nm_lane *nm_lane_of(nm_router *router, const nm_destination_hash *target);
+/* Frees it when nothing needs it. */
+void nm_lane_maybe_free(nm_lane *lane);
+void nm_lane_join(nm_lane *lane, nm_letter *letter);
+void nm_lane_leave(nm_letter *letter);
+/* Puts the letter back among those that wait, at its place. */
+void nm_lane_requeue(nm_letter *letter);
+void nm_lane_unqueue(nm_letter *letter);
+/* Whether one more message may be in flight on it. */
+bool nm_lane_has_room(const nm_lane *lane);
+/* It leads to the propagation node. */
+bool nm_lane_is_node(const nm_lane *lane);
+/* Before the verb returns its letters that wait are stepped, while there is
+ * room. */
+void nm_lane_wake(nm_lane *lane);
+/* The link to use: ours, else the recipient's; 0 when none is active. */
+nm_link_ref nm_lane_link(const nm_lane *lane);
+bool nm_lane_open(nm_lane *lane);
+/* Closes our link and forgets it. */
+void nm_lane_drop_link(nm_lane *lane);
+/* Something was sent: the idle time begins anew. */
+void nm_lane_used(nm_lane *lane);
+
+/* schedule.c */
+/* |most| attempts, or what the step allows. A packet is one more than the
+ * number compares with, a link one less (LXMF 4.6). */
+uint32_t nm_letter_attempts(const nm_letter *letter, uint32_t most);
+/* The schedule after an attempt or a path request. */
+void nm_letter_schedule(nm_letter *letter, bool after_path_request);
+/* Wakes it when the next attempt is due. */
+void nm_letter_arm(nm_letter *letter);
+bool nm_letter_due(const nm_letter *letter);
+/* One message at a time on slow paths (LXMF 4.6). */
+bool nm_letter_held(const nm_letter *letter);
+/* The first attempt of a step whose work is done: a packet without a path asks
+ * for one first (LXMF 4.6). */
+void nm_letter_begin_way(nm_letter *letter);
+
+/* letter_end.c */
+/* One final state, once. */
+void nm_letter_end(nm_letter *letter, nm_lxmf_state state);
+void nm_letter_free(nm_router *router, nm_letter *letter);
+/* Takes it off its lane; what is in flight over a link is given up. */
+void nm_letter_ground(nm_letter *letter);
+
+/* work.c */
+typedef enum nm_work {
+  NM_WORK_NONE,      /* there is nothing to do */
+  NM_WORK_UNDER_WAY, /* or it is waited for what it needs */
+  NM_WORK_IMPOSSIBLE /* its stage says why: the step cannot go on */
+} nm_work;
+/* Starts what work the step needs. */
+nm_work nm_letter_start_work(nm_letter *letter);
 
 /* policy.c */
 /* Whether a step can carry the letter: 0, NM_E(TOO_LARGE), or NM_E(MISSING)
@@ -331,77 +410,57 @@ int nm_policy_check(const nm_letter *letter);
 /* Begins the step that the letter stands at, or a later one that is possible;
  * false when none is left. */
 bool nm_policy_begin(nm_letter *letter);
-/* No work is under way any more: the first attempt of the step. */
-void nm_letter_begin_way(nm_letter *letter);
-/* Takes it off its lane; what is in flight over a link is given up. */
-void nm_letter_ground(nm_letter *letter);
-/* The schedule after an attempt or a path request. */
-void nm_letter_schedule(nm_letter *letter, bool after_path_request);
-/* Wakes it when the next attempt is due. */
-void nm_letter_arm(nm_letter *letter);
-bool nm_letter_due(const nm_letter *letter);
-/* One message at a time on slow paths (LXMF 4.6). */
-bool nm_letter_held(const nm_letter *letter);
-/* Does with the letter what is to be done now. */
-void nm_letter_step(nm_letter *letter);
+/* What comes next in the step: more work, or the first attempt. */
+void nm_policy_go_on(nm_letter *letter);
+/* The attempts of the step are used up: the next step, or FAILED. */
+void nm_letter_exhausted(nm_letter *letter);
 
 /* stamping.c */
 /* What stamp it is to have: the one it came with, or one to be worked for. */
 void nm_letter_set_stamp(nm_letter *letter, const nm_letter_spec *spec,
                          bool has_stamp);
-/* Starts what work the step needs; true when some is under way. */
-bool nm_letter_start_work(nm_letter *letter);
+/* A job of its ended. */
 void nm_letter_worked(nm_letter *letter, nm_mail_job *work);
 
-/* lanes.c */
-int nm_lanes_init(nm_router *router);
-nm_lane *nm_lane_find(const nm_router *router,
-                      const nm_destination_hash *target);
-/* The lane to |target|, made if there is none; NULL without memory or room. */
-nm_lane *nm_lane_of(nm_router *router, const nm_destination_hash *target);
-void nm_lane_join(nm_lane *lane, nm_letter *letter);
-void nm_lane_leave(nm_letter *letter);
-/* Puts the letter back among those that wait, at its place. */
-void nm_lane_requeue(nm_letter *letter);
-void nm_lane_unqueue(nm_letter *letter);
-/* The link to use: ours, else the recipient's; 0 when none is active. */
-nm_link_ref nm_lane_link(const nm_lane *lane);
-bool nm_lane_open(nm_lane *lane);
+/* lane_link.c */
 void nm_lane_active(nm_lane *lane, nm_link_ref ref);
 void nm_lane_closed(nm_lane *lane, nm_link_ref ref);
-/* Closes our link and forgets it. */
-void nm_lane_drop_link(nm_lane *lane);
 /* The link |ref| (ours, or the recipient's) did not carry what it should. */
 void nm_lane_fail_link(nm_lane *lane, nm_link_ref ref);
-/* Something was sent: the idle time begins anew. */
-void nm_lane_used(nm_lane *lane);
-/* Before the verb returns its letters that wait are stepped, while there is
- * room. */
-void nm_lane_wake(nm_lane *lane);
-/* Runs the lanes that were woken: the last thing that every verb does. */
-void nm_router_settle(nm_router *router);
-/* Whether one more message may be in flight on it. */
-bool nm_lane_has_room(const nm_lane *lane);
-/* It leads to the propagation node. */
-bool nm_lane_is_node(const nm_lane *lane);
-/* A path to its target became known. */
-void nm_lane_path(nm_lane *lane);
-/* Frees it when nothing needs it. */
-void nm_lane_maybe_free(nm_lane *lane);
 
 /* opportunistic.c */
 void nm_opportunistic_step(nm_letter *letter);
 void nm_opportunistic_receipt(nm_letter *letter, const nm_event *event);
-/* No proof of its packets is waited for any more. */
-void nm_opportunistic_forget(nm_letter *letter);
 
 /* delivery.c: DIRECT and PROPAGATED, over links. */
 void nm_delivery_step(nm_letter *letter);
 void nm_delivery_done(nm_letter *letter, const nm_event *event);
 /* What a node says on a link of ours: the packet in flight was refused. */
 void nm_delivery_signal(nm_lane *lane, nm_span payload);
-/* The time in which a node may refuse is over, or it closed the link. */
-void nm_delivery_verdict(nm_letter *letter, bool accepted);
+
+/* pace.c */
+/* Does with the letter what is to be done now. */
+void nm_letter_step(nm_letter *letter);
+/* Runs the lanes that were woken: the last thing that every verb does. */
+void nm_router_settle(nm_router *router);
+/* A path to its target became known. */
+void nm_lane_path(nm_lane *lane);
+
+/* sync_state.c */
+void nm_syncs_free(nm_router *router);
+bool nm_sync_news(nm_router *router, nm_mail *mail);
+nm_sync *nm_sync_of_link(const nm_router *router, nm_link_ref ref);
+nm_sync *nm_sync_of_op(const nm_router *router, nm_op_id op);
+void nm_sync_tell(nm_sync *sync);
+void nm_sync_set(nm_sync *sync, nm_lxmf_sync_state state);
+void nm_sync_end(nm_sync *sync, nm_lxmf_sync_state state);
+/* Asks the node for |get|; false: that failed, and the fetch has ended. */
+bool nm_sync_request(nm_sync *sync, const nm_lxmf_get *get);
+nm_lxmf_id_list nm_sync_ids(const nm_buffer *ids);
+/* Tells the node what it may delete, if anything. */
+void nm_sync_acknowledge(nm_sync *sync);
+/* A message of a fetch was decided on; |final|: the node may delete it. */
+void nm_sync_parcel_done(nm_sync *sync, const nm_parcel *parcel, bool final);
 
 /* parcels.c */
 int nm_parcels_init(nm_router *router);
@@ -415,37 +474,9 @@ int nm_parcel_ingest(nm_router *router, nm_span data, nm_lxmf_method method,
 void nm_parcel_worked(nm_parcel *parcel, nm_mail_job *work);
 void nm_parcel_free(nm_router *router, nm_parcel *parcel);
 
-/* tickets.c */
-int nm_tickets_table_init(nm_router *router);
-/* Those that a message of |source| may be stamped with. */
-void nm_tickets_for_check(const nm_router *router,
-                          const nm_destination_hash *source, nm_mail_job *work);
-/* Keeps the ticket that a verified message brings, if it does. */
-void nm_ticket_received(nm_router *router, nm_mail *mail);
-/* The stamp under the ticket that |recipient| gave us; false without one. */
-bool nm_ticket_stamp_for(const nm_router *router,
-                         const nm_destination_hash *recipient,
-                         const uint8_t id[NM_HASH_SIZE],
-                         uint8_t stamp[NM_LXMF_TICKET_SIZE]);
-
 /* sync.c */
-void nm_syncs_free(nm_router *router);
-bool nm_sync_news(nm_router *router, nm_mail *mail);
-nm_sync *nm_sync_of_link(const nm_router *router, nm_link_ref ref);
-nm_sync *nm_sync_of_op(const nm_router *router, nm_op_id op);
 void nm_sync_event(nm_sync *sync, const nm_event *event);
 /* A path to a node became known. */
 void nm_syncs_path(nm_router *router, const nm_destination_hash *node);
-/* A message of a fetch was decided on; |final|: the node may delete it. */
-void nm_sync_parcel_done(nm_sync *sync, const nm_parcel *parcel, bool final);
-
-/* seen.c */
-int nm_seen_init(nm_router *router);
-/* |*durable|: what it stands for is stored. */
-bool nm_seen_has(const nm_router *router, const uint8_t id[NM_HASH_SIZE],
-                 bool *durable);
-void nm_seen_put(nm_router *router, const uint8_t id[NM_HASH_SIZE],
-                 bool durable);
-void nm_seen_drop(nm_router *router, const uint8_t id[NM_HASH_SIZE]);
 
 #endif

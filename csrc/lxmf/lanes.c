@@ -156,51 +156,6 @@ void nm_lane_wake(nm_lane *lane) {
   }
 }
 
-static void run(nm_lane *lane) {
-  nm_letter *letter = lane->first;
-  while (letter != NULL && nm_lane_has_room(lane)) {
-    nm_letter *next = letter->lane_next;
-    nm_letter_step(letter);
-    letter = next;
-  }
-}
-
-/* What was held back for a slow path may go now. */
-static void wake_all(nm_router *router) {
-  for (nm_table_link *entry = nm_table_next(&router->lanes, NULL);
-       entry != NULL; entry = nm_table_next(&router->lanes, entry)) {
-    nm_lane *lane = (nm_lane *)(void *)entry;
-    if (lane->first != NULL) {
-      nm_lane_wake(lane);
-    }
-  }
-}
-
-void nm_router_settle(nm_router *router) {
-  while (router->woken != NULL || router->slow_freed) {
-    if (router->slow_freed) {
-      router->slow_freed = false;
-      wake_all(router);
-    }
-    nm_lane *lane = router->woken;
-    if (lane != NULL) {
-      router->woken = lane->next_woken;
-      lane->woken = false;
-      run(lane);
-      nm_lane_maybe_free(lane);
-    }
-  }
-}
-
-void nm_lane_path(nm_lane *lane) {
-  for (nm_letter *letter = lane->first, *next; letter != NULL; letter = next) {
-    next = letter->lane_next;
-    if (letter->awaiting_path) {
-      nm_letter_step(letter);
-    }
-  }
-}
-
 /* ---- the link ---- */
 
 nm_link_ref nm_lane_link(const nm_lane *lane) {
@@ -235,14 +190,6 @@ bool nm_lane_open(nm_lane *lane) {
   return true;
 }
 
-void nm_lane_active(nm_lane *lane, nm_link_ref ref) {
-  if (lane->direct == ref && lane->state == NM_LANE_OPENING) {
-    lane->state = NM_LANE_ACTIVE;
-    nm_lane_used(lane);
-    nm_lane_wake(lane);
-  }
-}
-
 void nm_lane_drop_link(nm_lane *lane) {
   nm_router *router = lane->router;
   nm_link_ref ref = lane->direct;
@@ -252,57 +199,6 @@ void nm_lane_drop_link(nm_lane *lane) {
     nm_router_disarm(router, &lane->idle);
     (void)nm_engine_link_close(router->engine, ref, router->now);
   }
-}
-
-/* Our link ended by itself: those that waited for it wait for the next attempt
- * (LXMF 4.6). What was in flight hears of its own end. */
-static void lost(nm_lane *lane, bool was_active) {
-  bool ask = !nm_lane_is_node(lane) && was_active;
-  for (nm_letter *letter = lane->first; letter != NULL;
-       letter = letter->lane_next) {
-    if (letter->method == NM_LXMF_DIRECT && !was_active &&
-        !letter->path_asked) {
-      letter->path_asked = true;
-      ask = true;
-    }
-    if (letter->wait == NM_WAIT_NOTHING &&
-        letter->attempts + 1 < letter->attempts_max) {
-      nm_letter_schedule(letter, false);
-    }
-    nm_letter_arm(letter);
-  }
-  if (ask && lane->first != NULL) {
-    nm_gate_ask(lane);
-  }
-}
-
-void nm_lane_fail_link(nm_lane *lane, nm_link_ref ref) {
-  if (ref == lane->direct) {
-    nm_lane_drop_link(lane);
-  } else if (ref == lane->back) {
-    lane->back = 0;
-    (void)nm_engine_link_close(lane->router->engine, ref, lane->router->now);
-  } else {
-    return; /* it was replaced meanwhile */
-  }
-  lost(lane, true);
-}
-
-void nm_lane_closed(nm_lane *lane, nm_link_ref ref) {
-  if (lane->back == ref) {
-    lane->back = 0;
-  }
-  if (lane->direct == ref) {
-    bool was_active = lane->state == NM_LANE_ACTIVE;
-    lane->direct = 0;
-    lane->state = NM_LANE_IDLE;
-    nm_router_disarm(lane->router, &lane->idle);
-    if (lane->flying != NULL && lane->flying->wait == NM_WAIT_VERDICT) {
-      nm_delivery_verdict(lane->flying, false);
-    }
-    lost(lane, was_active);
-  }
-  nm_lane_wake(lane);
 }
 
 int nm_router_set_node(nm_router *router, const nm_destination_hash *node,

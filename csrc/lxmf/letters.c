@@ -1,167 +1,9 @@
-/* Letters: begun, told of, ended once. */
+/* Letters: checked, begun, cancelled. */
 #include "lxmf/internal.h"
-#include "lxmf/tickets.h"
 
 #include "wire/lxmf_message.h"
 
 #include <string.h>
-
-#define LETTER_TIMERS 3
-
-nm_letter *nm_letter_find(const nm_router *router,
-                          const uint8_t id[NM_HASH_SIZE]) {
-  return (nm_letter *)(void *)nm_table_find(&router->letters, id);
-}
-
-void nm_letter_tell(nm_letter *letter, bool worked) {
-  nm_router *router = letter->router;
-  letter->worked = letter->worked || worked;
-  if (letter->has_news) {
-    return;
-  }
-  letter->has_news = true;
-  letter->news_next = NULL;
-  if (router->news_last != NULL) {
-    router->news_last->news_next = letter;
-  } else {
-    router->news_first = letter;
-  }
-  router->news_last = letter;
-}
-
-void nm_letter_set(nm_letter *letter, nm_lxmf_state state, double progress) {
-  if (letter->state != state || letter->progress < progress) {
-    letter->state = state;
-    letter->progress = progress;
-    nm_letter_tell(letter, false);
-  }
-}
-
-/* ---- in flight ---- */
-
-void nm_letter_flies(nm_letter *letter) {
-  if (!letter->in_flight) {
-    letter->in_flight = true;
-    letter->lane->in_flight++;
-    letter->lane->flying = letter;
-    letter->router->in_flight_all++;
-    if (letter->sent_on_slow_path) {
-      letter->counts_slow = true;
-      letter->router->slow_in_flight++;
-    }
-  }
-}
-
-void nm_letter_landed(nm_letter *letter) {
-  if (letter->in_flight) {
-    letter->in_flight = false;
-    letter->lane->in_flight--;
-    if (letter->lane->flying == letter) {
-      letter->lane->flying = NULL;
-    }
-    letter->router->in_flight_all--;
-  }
-  if (letter->counts_slow) {
-    letter->counts_slow = false;
-    letter->router->slow_in_flight--;
-    letter->router->slow_freed = true;
-  }
-}
-
-/* ---- the end ---- */
-
-static void count_end(nm_router_stats *stats, nm_lxmf_state state) {
-  switch (state) {
-  case NM_LXMF_DELIVERED:
-    stats->delivered++;
-    break;
-  case NM_LXMF_SENT:
-    stats->propagated++;
-    break;
-  case NM_LXMF_REJECTED:
-    stats->rejected++;
-    break;
-  case NM_LXMF_CANCELLED:
-    stats->cancelled++;
-    break;
-  default:
-    stats->failed++;
-    break;
-  }
-}
-
-static void stop_work(nm_letter *letter) {
-  nm_mail_job *work = letter->work;
-  if (work != NULL) {
-    atomic_store(&work->stop, true);
-    work->owner = NULL;
-    letter->work = NULL;
-  }
-}
-
-void nm_letter_ground(nm_letter *letter) {
-  nm_router *router = letter->router;
-  stop_work(letter);
-  if (letter->op != 0) {
-    (void)nm_engine_cancel(router->engine, letter->op, router->now);
-    letter->op = 0;
-  }
-  if (letter->lane != NULL) {
-    nm_lane_wake(letter->lane);
-    nm_lane_leave(letter);
-  }
-}
-
-static void quiet(nm_letter *letter) {
-  nm_router *router = letter->router;
-  nm_router_disarm(router, &letter->timer);
-  nm_router_disarm(router, &letter->budget);
-  nm_router_disarm(router, &letter->limit);
-}
-
-void nm_letter_end(nm_letter *letter, nm_lxmf_state state) {
-  nm_router *router = letter->router;
-  if (letter->ended) {
-    return;
-  }
-  letter->ended = true;
-  letter->state = state;
-  letter->progress =
-      state == NM_LXMF_DELIVERED || state == NM_LXMF_SENT ? 1.0 : 0.0;
-  if (state != NM_LXMF_FAILED) {
-    letter->stage = NM_STAGE_NONE;
-  }
-  quiet(letter);
-  nm_letter_ground(letter);
-  nm_opportunistic_forget(letter);
-  if (state == NM_LXMF_DELIVERED && letter->carries_ticket) {
-    /* Without memory the next message carries one again. */
-    (void)nm_router_ticket_delivered(router, &letter->recipient,
-                                     (double)router->now.unix_us / 1e6);
-  }
-  count_end(&router->stats, state);
-  nm_letter_tell(letter, false);
-}
-
-void nm_letter_exhausted(nm_letter *letter) {
-  letter->step++;
-  if (!nm_policy_begin(letter)) {
-    nm_letter_end(letter, NM_LXMF_FAILED);
-  }
-}
-
-void nm_letter_free(nm_router *router, nm_letter *letter) {
-  quiet(letter);
-  stop_work(letter);
-  nm_lane_leave(letter);
-  router->timers_reserved -= LETTER_TIMERS;
-  nm_block_drop(letter->packed);
-  nm_block_drop(letter->data);
-  nm_block_drop(letter->sealed);
-  nm_release(router->mem, letter);
-}
-
-/* ---- the beginning ---- */
 
 static nm_letter *letter_of(void *timer, size_t offset) {
   return (nm_letter *)(void *)((char *)timer - offset);
@@ -199,12 +41,12 @@ static int read_packed(nm_router *router, nm_letter *letter,
 }
 
 static nm_letter *new_letter(nm_router *router, const nm_letter_spec *spec) {
-  if (nm_router_reserve_timers(router, LETTER_TIMERS) != NM_OK) {
+  if (nm_router_reserve_timers(router, NM_LETTER_TIMERS) != NM_OK) {
     return NULL;
   }
   nm_letter *letter = nm_alloc_zero(router->mem, 1, sizeof(*letter));
   if (letter == NULL) {
-    router->timers_reserved -= LETTER_TIMERS;
+    router->timers_reserved -= NM_LETTER_TIMERS;
     return NULL;
   }
   letter->router = router;

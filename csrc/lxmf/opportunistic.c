@@ -109,15 +109,3 @@ void nm_opportunistic_receipt(nm_letter *letter, const nm_event *event) {
     nm_lane_wake(letter->lane);
   }
 }
-
-void nm_opportunistic_forget(nm_letter *letter) {
-  if (letter->receipts == 0) {
-    return;
-  }
-  letter->receipts = 0;
-  for (int i = 0; i < NM_LETTER_PACKETS; i++) {
-    if (letter->packets[i] != 0) {
-      nm_router_drop_op(letter->router, letter->packets[i]);
-    }
-  }
-}

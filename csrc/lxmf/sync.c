@@ -14,140 +14,12 @@
 #define PATH_WAIT_MIN_US 10000000u
 /* Ids that are asked for at once; the rest comes with the next fetch. */
 #define WANT_MAX 16384
-#define SYNC_TIMERS 1
-
-static const char GET[] = "/get";
-
-/* ---- its state ---- */
-
-static void tell(nm_sync *sync) {
-  nm_router *router = sync->router;
-  if (!sync->has_news) {
-    sync->has_news = true;
-    sync->next_told = router->syncs_told;
-    router->syncs_told = sync;
-  }
-}
-
-static void set(nm_sync *sync, nm_lxmf_sync_state state) {
-  if (sync->state != state) {
-    sync->state = state;
-    tell(sync);
-  }
-}
-
-static void end(nm_sync *sync, nm_lxmf_sync_state state) {
-  nm_router *router = sync->router;
-  if (sync->ended) {
-    return;
-  }
-  sync->ended = true;
-  set(sync, state);
-  nm_router_disarm(router, &sync->timer);
-  if (sync->op != 0) {
-    (void)nm_engine_cancel(router->engine, sync->op, router->now);
-    sync->op = 0;
-  }
-  if (sync->ref != 0) {
-    (void)nm_engine_link_close(router->engine, sync->ref, router->now);
-    sync->ref = 0;
-  }
-}
-
-/* Goes once it was told of and no parcel speaks of it any more. */
-static void maybe_free(nm_sync *sync) {
-  nm_router *router = sync->router;
-  if (!sync->ended || sync->has_news || sync->parcels > 0) {
-    return;
-  }
-  nm_sync **at = &router->syncs;
-  while (*at != sync) {
-    at = &(*at)->next;
-  }
-  *at = sync->next;
-  router->timers_reserved -= SYNC_TIMERS;
-  nm_buffer_dispose(&sync->have);
-  nm_release(router->mem, sync);
-}
-
-void nm_syncs_free(nm_router *router) {
-  while (router->syncs != NULL) {
-    nm_sync *sync = router->syncs;
-    sync->ended = true;
-    sync->has_news = false;
-    sync->parcels = 0;
-    nm_router_disarm(router, &sync->timer);
-    maybe_free(sync);
-  }
-}
-
-bool nm_sync_news(nm_router *router, nm_mail *mail) {
-  nm_sync *sync = router->syncs_told;
-  if (sync == NULL) {
-    return false;
-  }
-  router->syncs_told = sync->next_told;
-  sync->has_news = false;
-  memset(mail, 0, sizeof(*mail));
-  mail->kind = NM_MAIL_SYNC;
-  mail->at = router->now;
-  mail->mailbox = sync->mailbox;
-  mail->peer = sync->node;
-  mail->sync_state = sync->state;
-  mail->sync_ended = sync->ended;
-  mail->progress = sync->progress;
-  mail->sync_received = sync->received;
-  mail->sync_duplicates = sync->duplicates;
-  maybe_free(sync);
-  return true;
-}
-
-nm_sync *nm_sync_of_link(const nm_router *router, nm_link_ref ref) {
-  nm_sync *sync = router->syncs;
-  while (sync != NULL && (sync->ref != ref || ref == 0)) {
-    sync = sync->next;
-  }
-  return sync;
-}
-
-nm_sync *nm_sync_of_op(const nm_router *router, nm_op_id op) {
-  nm_sync *sync = router->syncs;
-  while (sync != NULL && (sync->op != op || op == 0)) {
-    sync = sync->next;
-  }
-  return sync;
-}
-
-/* ---- requests ---- */
-
-static bool request(nm_sync *sync, const nm_lxmf_get *get) {
-  nm_router *router = sync->router;
-  size_t size = nm_lxmf_get_size(get);
-  nm_buffer bytes;
-  nm_buffer_init(&bytes, router->mem, NULL, 0, 0);
-  int status = nm_buffer_reserve(&bytes, size);
-  if (status == NM_OK) {
-    nm_writer w = nm_writer_of(bytes.ptr, size);
-    status = nm_lxmf_get_encode(get, &w);
-  }
-  if (status == NM_OK) {
-    status = nm_engine_request(router->engine, sync->ref,
-                               nm_span_of(GET, sizeof(GET) - 1),
-                               nm_span_of(bytes.ptr, size), 0,
-                               sync->response_max, &sync->op, router->now);
-  }
-  nm_buffer_dispose(&bytes);
-  if (status != NM_OK) {
-    end(sync, NM_LXMF_SYNC_TRANSFER_FAILED);
-  }
-  return status == NM_OK;
-}
 
 static void ask_list(nm_sync *sync) {
   nm_lxmf_get get = {.want = {.nil = true}, .have = {.nil = true}};
   sync->stage = NM_SYNC_LISTING;
-  if (request(sync, &get)) {
-    set(sync, NM_LXMF_SYNC_REQUEST_SENT);
+  if (nm_sync_request(sync, &get)) {
+    nm_sync_set(sync, NM_LXMF_SYNC_REQUEST_SENT);
   }
 }
 
@@ -179,19 +51,13 @@ static int sort_ids(nm_sync *sync, nm_lxmf_get_answer *answer,
   return status;
 }
 
-static nm_lxmf_id_list list_of(const nm_buffer *ids) {
-  nm_lxmf_id_list list = {.count = (uint32_t)(ids->len / NM_HASH_SIZE),
-                          .ids = nm_span_of(ids->ptr, ids->len)};
-  return list;
-}
-
 static void ask_messages(nm_sync *sync, nm_lxmf_get_answer *answer) {
   uint32_t listed = answer->count;
   nm_buffer want;
   nm_buffer_init(&want, sync->router->mem, NULL, 0, 0);
   int status = sort_ids(sync, answer, &want);
-  nm_lxmf_get get = {.want = list_of(&want),
-                     .have = list_of(&sync->have),
+  nm_lxmf_get get = {.want = nm_sync_ids(&want),
+                     .have = nm_sync_ids(&sync->have),
                      .has_limit = true,
                      .limit_kb = sync->limit_kb};
   if (sync->retain) {
@@ -199,37 +65,14 @@ static void ask_messages(nm_sync *sync, nm_lxmf_get_answer *answer) {
   }
   sync->stage = NM_SYNC_FETCHING;
   if (status != NM_OK) {
-    end(sync, NM_LXMF_SYNC_TRANSFER_FAILED);
+    nm_sync_end(sync, NM_LXMF_SYNC_TRANSFER_FAILED);
   } else if (listed == 0) {
-    end(sync, NM_LXMF_SYNC_COMPLETE);
+    nm_sync_end(sync, NM_LXMF_SYNC_COMPLETE);
   } else {
-    (void)request(sync, &get);
+    (void)nm_sync_request(sync, &get);
   }
   sync->have.len = 0;
   nm_buffer_dispose(&want);
-}
-
-static void acknowledge(nm_sync *sync) {
-  nm_lxmf_get get = {.want = {.nil = true}, .have = list_of(&sync->have)};
-  sync->stage = NM_SYNC_ACKNOWLEDGING;
-  if (sync->retain || sync->have.len == 0) {
-    end(sync, NM_LXMF_SYNC_COMPLETE);
-  } else {
-    (void)request(sync, &get);
-  }
-}
-
-void nm_sync_parcel_done(nm_sync *sync, const nm_parcel *parcel, bool final) {
-  sync->parcels--;
-  if (!sync->ended && final &&
-      nm_buffer_append(&sync->have, parcel->mail.transient_id, NM_HASH_SIZE) !=
-          NM_OK) {
-    final = false; /* it is fetched again */
-  }
-  if (!sync->ended && sync->parcels == 0 && !sync->sorting) {
-    acknowledge(sync);
-  }
-  maybe_free(sync);
 }
 
 static void take_messages(nm_sync *sync, nm_lxmf_get_answer *answer) {
@@ -249,25 +92,26 @@ static void take_messages(nm_sync *sync, nm_lxmf_get_answer *answer) {
   }
   sync->sorting = false;
   sync->progress = 1.0;
-  set(sync, NM_LXMF_SYNC_RESPONSE_RECEIVED);
+  nm_sync_set(sync, NM_LXMF_SYNC_RESPONSE_RECEIVED);
   if (sync->parcels == 0) {
-    acknowledge(sync);
+    nm_sync_acknowledge(sync);
   }
 }
 
 /* ---- what comes ---- */
 
 static void refused(nm_sync *sync, uint64_t error) {
-  end(sync, error == NM_LXMF_ERROR_NO_IDENTITY ? NM_LXMF_SYNC_NO_IDENTITY
-            : error == NM_LXMF_ERROR_NO_ACCESS ? NM_LXMF_SYNC_NO_ACCESS
-                                               : NM_LXMF_SYNC_FAILED);
+  nm_sync_end(sync, error == NM_LXMF_ERROR_NO_IDENTITY
+                        ? NM_LXMF_SYNC_NO_IDENTITY
+                    : error == NM_LXMF_ERROR_NO_ACCESS ? NM_LXMF_SYNC_NO_ACCESS
+                                                       : NM_LXMF_SYNC_FAILED);
 }
 
 static void answered(nm_sync *sync, nm_span data) {
   nm_lxmf_get_answer answer;
   nm_fault fault;
   if (nm_lxmf_get_answer_decode(data, &answer, &fault) != NM_OK) {
-    end(sync, NM_LXMF_SYNC_TRANSFER_FAILED);
+    nm_sync_end(sync, NM_LXMF_SYNC_TRANSFER_FAILED);
   } else if (answer.is_error) {
     refused(sync, answer.error);
   } else if (sync->stage == NM_SYNC_LISTING) {
@@ -275,15 +119,15 @@ static void answered(nm_sync *sync, nm_span data) {
   } else if (sync->stage == NM_SYNC_FETCHING) {
     take_messages(sync, &answer);
   } else {
-    end(sync, NM_LXMF_SYNC_COMPLETE);
+    nm_sync_end(sync, NM_LXMF_SYNC_COMPLETE);
   }
 }
 
 static void progressed(nm_sync *sync, const nm_event *event) {
   if (sync->stage == NM_SYNC_FETCHING && event->total_bytes > 0) {
     sync->progress = (double)event->done_bytes / (double)event->total_bytes;
-    set(sync, NM_LXMF_SYNC_RECEIVING);
-    tell(sync);
+    nm_sync_set(sync, NM_LXMF_SYNC_RECEIVING);
+    nm_sync_tell(sync);
   }
 }
 
@@ -291,10 +135,10 @@ static void identify(nm_sync *sync) {
   nm_router *router = sync->router;
   const nm_mailbox *mailbox = nm_mailbox_find(router, &sync->mailbox);
   if (mailbox == NULL) {
-    end(sync, NM_LXMF_SYNC_FAILED);
+    nm_sync_end(sync, NM_LXMF_SYNC_FAILED);
     return;
   }
-  set(sync, NM_LXMF_SYNC_LINK_ESTABLISHED);
+  nm_sync_set(sync, NM_LXMF_SYNC_LINK_ESTABLISHED);
   (void)nm_engine_link_identify_now(router->engine, sync->ref,
                                     nm_mailbox_identity(mailbox), router->now);
   ask_list(sync);
@@ -313,13 +157,14 @@ void nm_sync_event(nm_sync *sync, const nm_event *event) {
     if (event->status == NM_OK && event->data != NULL) {
       answered(sync, nm_block_span(event->data));
     } else {
-      end(sync, NM_LXMF_SYNC_TRANSFER_FAILED);
+      nm_sync_end(sync, NM_LXMF_SYNC_TRANSFER_FAILED);
     }
     break;
   case NM_EVENT_LINK_CLOSED:
     sync->ref = 0;
-    end(sync, sync->stage == NM_SYNC_LINKING ? NM_LXMF_SYNC_LINK_FAILED
-                                             : NM_LXMF_SYNC_TRANSFER_FAILED);
+    nm_sync_end(sync, sync->stage == NM_SYNC_LINKING
+                          ? NM_LXMF_SYNC_LINK_FAILED
+                          : NM_LXMF_SYNC_TRANSFER_FAILED);
     break;
   default:
     break;
@@ -335,11 +180,11 @@ static void open_link(nm_sync *sync) {
   if (nm_engine_link_open(router->engine, &sync->node, 0, &sync->ref,
                           router->now) != NM_OK) {
     sync->ref = 0;
-    end(sync, NM_LXMF_SYNC_LINK_FAILED);
+    nm_sync_end(sync, NM_LXMF_SYNC_LINK_FAILED);
     return;
   }
   router->stats.links_opened++;
-  set(sync, NM_LXMF_SYNC_LINK_ESTABLISHING);
+  nm_sync_set(sync, NM_LXMF_SYNC_LINK_ESTABLISHING);
 }
 
 void nm_syncs_path(nm_router *router, const nm_destination_hash *node) {
@@ -353,8 +198,8 @@ void nm_syncs_path(nm_router *router, const nm_destination_hash *node) {
 
 static void no_path(void *user, nm_timer *timer) {
   (void)user;
-  end((nm_sync *)(void *)((char *)timer - offsetof(nm_sync, timer)),
-      NM_LXMF_SYNC_NO_PATH);
+  nm_sync_end((nm_sync *)(void *)((char *)timer - offsetof(nm_sync, timer)),
+              NM_LXMF_SYNC_NO_PATH);
 }
 
 static void find_path(nm_sync *sync) {
@@ -368,7 +213,7 @@ static void find_path(nm_sync *sync) {
   uint64_t wait = medium.path_wait_us > PATH_WAIT_MIN_US ? medium.path_wait_us
                                                          : PATH_WAIT_MIN_US;
   nm_router_arm(router, &sync->timer, router->now.mono_us + wait);
-  set(sync, NM_LXMF_SYNC_PATH_REQUESTED);
+  nm_sync_set(sync, NM_LXMF_SYNC_PATH_REQUESTED);
 }
 
 static nm_sync *find_sync(const nm_router *router,
@@ -392,12 +237,12 @@ int nm_router_sync(nm_router *router, const nm_destination_hash *mailbox,
   if (find_sync(router, mailbox) != NULL) {
     return NM_E(STATE);
   }
-  if (nm_router_reserve_timers(router, SYNC_TIMERS) != NM_OK) {
+  if (nm_router_reserve_timers(router, NM_SYNC_TIMERS) != NM_OK) {
     return NM_E(MEMORY);
   }
   nm_sync *sync = nm_alloc_zero(router->mem, 1, sizeof(*sync));
   if (sync == NULL) {
-    router->timers_reserved -= SYNC_TIMERS;
+    router->timers_reserved -= NM_SYNC_TIMERS;
     return NM_E(MEMORY);
   }
   sync->router = router;
@@ -426,6 +271,6 @@ int nm_router_sync_cancel(nm_router *router, const nm_destination_hash *mailbox,
   if (sync == NULL) {
     return NM_E(STATE);
   }
-  end(sync, NM_LXMF_SYNC_IDLE);
+  nm_sync_end(sync, NM_LXMF_SYNC_IDLE);
   return NM_OK;
 }
