@@ -359,6 +359,31 @@ static void answer(nb_node *n, nm_event *e) {
   arrive(n, nb_now_ns(), block, nm_span_of(data.ptr + 2, len));
 }
 
+/* Bytes of a stream that came in: at its end the whole, which was answered;
+ * else NULL. */
+static nm_block *collect(nb_node *n, const nm_event *e) {
+  uint64_t ticket;
+  nm_span bytes =
+      e->data == NULL ? nm_span_of(NULL, 0) : nm_block_span(e->data);
+  if (nm_buffer_append(&n->stream, bytes.ptr, bytes.len) != NM_OK) {
+    n->fault = NM_E(MEMORY);
+    return NULL;
+  }
+  if (!e->eof) {
+    return NULL;
+  }
+  nm_command c = {.kind = NM_COMMAND_STREAM_WRITE,
+                  .link = e->link,
+                  .number = e->stream - 1,
+                  .on = true,
+                  .compression = NM_RESOURCE_COMPRESS_OFF,
+                  .data = nb_block_of("!", 1)};
+  (void)nb_post(n, &c, &ticket);
+  nm_block *whole = nb_block_of(n->stream.ptr, n->stream.len);
+  n->stream.len = 0;
+  return whole;
+}
+
 static void handle(nb_node *n, nm_event *e) {
   switch (e->kind) {
   case NM_EVENT_ANNOUNCE:
@@ -376,7 +401,7 @@ static void handle(nb_node *n, nm_event *e) {
     take_data(n, e);
     break;
   case NM_EVENT_STREAM_DATA: {
-    nm_block *whole = nb_channel_collect(n, e);
+    nm_block *whole = collect(n, e);
     if (whole != NULL) {
       arrive(n, nb_now_ns(), whole, nm_block_span(whole));
     }

@@ -1,5 +1,4 @@
-/* Channels and streams of native nodes: the client's samples and what a server
- * answers. */
+/* Channels and streams of native nodes: the client's samples. */
 #include "nodes_internal.h"
 
 #include <string.h>
@@ -7,8 +6,6 @@
 #define MESSAGE_TYPE 0x0101
 /* Messages that are posted ahead of their proofs: more than a window holds. */
 #define AHEAD_MOST 256
-
-/* ---- the client ---- */
 
 int nb_channel_open(nb_node *n) {
   nm_reply reply;
@@ -91,29 +88,4 @@ int nb_channel_stream(nb_node *n, const nb_run *run, uint64_t number,
     nm_node_event_dispose(&event);
   }
   return status;
-}
-
-/* ---- the server ---- */
-
-nm_block *nb_channel_collect(nb_node *n, const nm_event *e) {
-  uint64_t ticket;
-  nm_span bytes =
-      e->data == NULL ? nm_span_of(NULL, 0) : nm_block_span(e->data);
-  if (nm_buffer_append(&n->stream, bytes.ptr, bytes.len) != NM_OK) {
-    n->fault = NM_E(MEMORY);
-    return NULL;
-  }
-  if (!e->eof) {
-    return NULL;
-  }
-  nm_command c = {.kind = NM_COMMAND_STREAM_WRITE,
-                  .link = e->link,
-                  .number = e->stream - 1,
-                  .on = true,
-                  .compression = NM_RESOURCE_COMPRESS_OFF,
-                  .data = nb_block_of("!", 1)};
-  (void)nb_post(n, &c, &ticket);
-  nm_block *whole = nb_block_of(n->stream.ptr, n->stream.len);
-  n->stream.len = 0;
-  return whole;
 }

@@ -70,8 +70,5 @@ int nb_channel_messages(nb_node *n, const nb_run *run, uint64_t number,
 /* Writes one payload to a stream, to the end of the answering one. */
 int nb_channel_stream(nb_node *n, const nb_run *run, uint64_t number,
                       uint64_t deadline_ns, nb_span_ns *took);
-/* Bytes of a stream that came in: at its end the whole, which was answered;
- * else NULL. */
-nm_block *nb_channel_collect(nb_node *n, const nm_event *e);
 
 #endif

@@ -1,7 +1,7 @@
 /* The sockets of an AUTO port on one network device: two hear tokens, one
  * carries data (RNS 2, 5.7).
  */
-#include "io/port_auto.h"
+#include "io/auto.h"
 
 #include <errno.h>
 #include <string.h>
@@ -9,21 +9,6 @@
 #define RETRY_US UINT64_C(1000000)
 /* More than a token, for those who append to it. */
 #define TOKEN_DATAGRAM 1024
-
-/* ---- input ---- */
-
-/* The source of a datagram, when it is a link-local one of this device. On
- * groups of a wider scope every socket of the group hears every device. */
-static bool take_source(const nm_auto_device *device, const nm_address *from,
-                        uint8_t address[16]) {
-  if (from->any.sa_family != AF_INET6 ||
-      !IN6_IS_ADDR_LINKLOCAL(&from->v6.sin6_addr) ||
-      from->v6.sin6_scope_id != device->seen.index) {
-    return false;
-  }
-  memcpy(address, &from->v6.sin6_addr, 16);
-  return true;
-}
 
 bool nm_auto_device_owns(const nm_auto_device *device,
                          const uint8_t address[16]) {
@@ -37,65 +22,6 @@ bool nm_auto_device_owns(const nm_auto_device *device,
   }
   return memcmp(device->address, address, 16) == 0;
 }
-
-static void heard_token(nm_dgram *dgram, nm_span data, const nm_address *from) {
-  nm_auto *a = dgram->port->automatic;
-  nm_auto_device *device = dgram->user;
-  uint8_t address[16];
-  dgram->port->wire_rx += data.len;
-  if (!take_source(device, from, address)) {
-    return;
-  }
-  if (nm_auto_token_fits(nm_auto_group(a), address, data)) {
-    nm_auto_hear_token(a, device, address);
-  } else {
-    device->forged++;
-  }
-}
-
-static void heard_data(nm_dgram *dgram, nm_span data, const nm_address *from) {
-  nm_port *parent = dgram->port;
-  nm_auto *a = parent->automatic;
-  nm_auto_device *device = dgram->user;
-  uint8_t address[16];
-  nm_port *port = take_source(device, from, address)
-                      ? nm_auto_peer_port(a, address, device->seen.index)
-                      : NULL;
-  if (port == NULL) {
-    parent->strangers++;
-    return;
-  }
-  uint64_t now_us = parent->node->loop->now.mono_us;
-  port->peer->heard_us = now_us;
-  port->wire_rx += data.len;
-  a->last_heard = port;
-  if (nm_recent_seen(&a->recent, data, port->id, now_us)) {
-    port->echoes++;
-  } else if (!port->paused) {
-    nm_port_input(port, data, NULL);
-  }
-}
-
-static bool never_full(nm_dgram *dgram) {
-  (void)dgram;
-  return false;
-}
-
-static bool is_full(nm_dgram *dgram) {
-  const nm_port *last = dgram->port->automatic->last_heard;
-  return last != NULL && last->jobs >= NM_PORT_JOBS_HIGH;
-}
-
-static void failed(nm_dgram *dgram, nm_iface_id iface, int error) {
-  (void)dgram;
-  (void)iface;
-  (void)error; /* counted where it happened; the watch tells of devices */
-}
-
-static const nm_dgram_calls token_calls = {
-    .heard = heard_token, .is_full = never_full, .failed = failed};
-static const nm_dgram_calls data_calls = {
-    .heard = heard_data, .is_full = is_full, .failed = failed};
 
 /* ---- opening ---- */
 
@@ -127,13 +53,13 @@ static int open_sockets(nm_auto *a, nm_auto_device *device,
       .multicast = index,
       .group = a->group_address};
   int error = open_socket(a, device, &data, nm_port_frame_max(a->port),
-                          &data_calls, &device->data);
+                          a->data_calls, &device->data);
   if (error == 0) {
-    error = open_socket(a, device, &unicast, TOKEN_DATAGRAM, &token_calls,
+    error = open_socket(a, device, &unicast, TOKEN_DATAGRAM, a->token_calls,
                         &device->unicast);
   }
   if (error == 0) {
-    error = open_socket(a, device, &group, TOKEN_DATAGRAM, &token_calls,
+    error = open_socket(a, device, &group, TOKEN_DATAGRAM, a->token_calls,
                         &device->group);
   }
   return error;

@@ -52,6 +52,19 @@ static bool setup_is_sane(const nm_iface_setup *setup) {
          (setup->medium != NM_MEDIUM_PIPE || setup->fd >= 0);
 }
 
+static const nm_port_ops *ops_of(nm_medium medium) {
+  switch (medium) {
+  case NM_MEDIUM_PIPE:
+    return &nm_port_pipe;
+  case NM_MEDIUM_LOCAL_CLIENT:
+    return &nm_port_local;
+  case NM_MEDIUM_USER:
+    return &nm_port_user;
+  default:
+    return &nm_port_tcp_client;
+  }
+}
+
 static int run_add(nm_node *node, nm_ask *ask) {
   const nm_iface_setup *setup = &ask->c.u.iface;
   if (!setup_is_sane(setup)) {
@@ -68,7 +81,8 @@ static int run_add(nm_node *node, nm_ask *ask) {
     break;
   }
   nm_port *port = NULL;
-  int status = nm_port_add(node, setup, setup->port, NULL, &port);
+  int status =
+      nm_port_add(node, setup, setup->port, ops_of(setup->medium), NULL, &port);
   if (status != NM_OK) {
     return status;
   }

@@ -87,7 +87,7 @@ static void give_back_partial(nm_conn *conn) {
   }
 }
 
-void nm_conn_count(const nm_conn *conn, nm_conn_counters *sum) {
+static void count(const nm_conn *conn, nm_conn_counters *sum) {
   if (conn->kiss) {
     sum->discarded += conn->d.kiss.counters.discarded_bytes;
     sum->runts += conn->d.kiss.counters.runts;
@@ -149,7 +149,7 @@ void nm_conn_close(nm_conn *conn) {
   nm_conn_counters counters = {0};
   conn->closing = true;
   conn->u.handle.data = conn;
-  nm_conn_count(conn, &counters);
+  count(conn, &counters);
   port->discarded += counters.discarded;
   port->runts += counters.runts;
   port->oversize += counters.oversize;
@@ -360,10 +360,17 @@ static void feed(nm_conn *conn) {
   }
 }
 
-void nm_conn_relieve(nm_conn *conn) {
-  if (conn->starved && conn->port->jobs <= NM_PORT_JOBS_LOW) {
+void nm_conn_port_relieve(nm_port *port) {
+  nm_conn *conn = port->conn;
+  if (conn != NULL && conn->starved) {
     conn->starved = false;
     be_hungry(conn);
+  }
+}
+
+void nm_conn_port_discarded(const nm_port *port, nm_conn_counters *sum) {
+  if (port->conn != NULL) {
+    count(port->conn, sum);
   }
 }
 

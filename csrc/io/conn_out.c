@@ -21,23 +21,23 @@ static void be_dirty(nm_conn *conn) {
   }
 }
 
-size_t nm_conn_queued_bytes(const nm_conn *conn) {
+static size_t queued_bytes(const nm_conn *conn) {
   return conn->filling.len + conn->flying.len + conn->parts.len -
          conn->parts_at;
 }
 
-uint32_t nm_conn_queued_packets(const nm_conn *conn) {
+static uint32_t queued_packets(const nm_conn *conn) {
   return conn->filling_packets + conn->flying_packets + conn->parts_packets;
 }
 
 static bool has_room(nm_conn *conn, size_t size) {
   nm_port *port = conn->port;
-  size_t bytes = nm_conn_queued_bytes(conn);
+  size_t bytes = queued_bytes(conn);
   if (bytes > 0 && bytes + size > port->setup->queue_bytes) {
     nm_port_count_drop(port, NM_PORT_DROP_BYTES);
     return false;
   }
-  if (nm_conn_queued_packets(conn) >= port->setup->queue_packets) {
+  if (queued_packets(conn) >= port->setup->queue_packets) {
     nm_port_count_drop(port, NM_PORT_DROP_PACKETS);
     return false;
   }
@@ -245,6 +245,11 @@ void nm_conn_flush_all(nm_loop *loop) {
   }
 }
 
-bool nm_conn_is_flushed(const nm_conn *conn) {
-  return conn->closing || nm_conn_queued_bytes(conn) == 0;
+uint32_t nm_conn_port_waiting(const nm_port *port, size_t *bytes) {
+  const nm_conn *conn = port->conn;
+  if (conn == NULL || conn->closing) {
+    return 0;
+  }
+  *bytes += queued_bytes(conn);
+  return queued_packets(conn);
 }

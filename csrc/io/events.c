@@ -11,35 +11,6 @@
 
 /* ---- the loop's side ---- */
 
-nm_node_event *nm_node_slot(nm_node *node, uint32_t reserve) {
-  if (nm_ring_room(&node->ring) > reserve) {
-    return nm_ring_slot(&node->ring);
-  }
-  if (reserve > 0) {
-    return NULL; /* lossy: nobody waits for room */
-  }
-  /* Announce the wait first, then look again: one of the two sides sees the
-   * other. */
-  atomic_store(&node->blocked, true);
-  if (nm_ring_room(&node->ring) == 0) {
-    return NULL;
-  }
-  atomic_store(&node->blocked, false);
-  return nm_ring_slot(&node->ring);
-}
-
-/* A quiet event wakes nobody: a later one does. Not when many wait for one. */
-static void push(nm_node *node, bool quiet) {
-  nm_ring_push(&node->ring);
-  node->stats.events++;
-  if (quiet && nm_ring_count(&node->ring) < node->ring.cap / 4) {
-    return;
-  }
-  if (atomic_load(&node->asleep) && atomic_exchange(&node->asleep, false)) {
-    nm_waker_signal(&node->waker);
-  }
-}
-
 static void fill_reply(nm_node_event *slot, nm_ask *ask) {
   slot->kind = NM_NODE_REPLY;
   slot->ticket = ask->c.ticket;
@@ -56,14 +27,6 @@ static nm_ask *next_reply(nm_node *node) {
   return ask;
 }
 
-void nm_node_push(nm_node *node) {
-  push(node, false);
-}
-
-void nm_node_push_quietly(nm_node *node) {
-  push(node, true);
-}
-
 static bool deliver_replies(nm_node *node) {
   while (node->replies != NULL) {
     nm_node_event *slot = nm_node_slot(node, 0);
@@ -73,7 +36,7 @@ static bool deliver_replies(nm_node *node) {
     nm_ask *ask = next_reply(node);
     bool quiet = ask->c.quiet && ask->reply.status == NM_OK;
     fill_reply(slot, ask);
-    push(node, quiet);
+    (quiet ? nm_node_push_quietly : nm_node_push)(node);
     nm_ask_free(node->mem, ask);
     atomic_fetch_sub(&node->asks, 1);
   }
@@ -124,7 +87,8 @@ static bool deliver_events(nm_node *node) {
     if (event.kind == NM_EVENT_IFACE) {
       nm_node_ifaces_changed(node, true);
     }
-    push(node, fill_event(node, slot, &event));
+    bool quiet = fill_event(node, slot, &event);
+    (quiet ? nm_node_push_quietly : nm_node_push)(node);
   }
 }
 
@@ -149,97 +113,7 @@ bool nm_node_deliver(nm_node *node) {
          deliver_events(node) && nm_mail_deliver(node) && deliver_replies(node);
 }
 
-/* Lossy events leave a quarter of the ring to those that must not wait. */
-static uint32_t lossy_reserve(const nm_node *node) {
-  return node->ring.cap / 4;
-}
-
-void nm_node_tell(nm_node *node, const nm_trouble *trouble) {
-  nm_node_event *slot = nm_node_slot(node, lossy_reserve(node));
-  if (slot == NULL) {
-    node->stats.events_lost++;
-    return;
-  }
-  slot->kind = NM_NODE_TROUBLE;
-  slot->ticket = 0;
-  slot->u.trouble = *trouble;
-  nm_node_push(node);
-}
-
-void nm_node_tell_peer(nm_node *node, const nm_peer_notice *peer) {
-  nm_node_event *slot = nm_node_slot(node, lossy_reserve(node));
-  if (slot == NULL) {
-    node->stats.events_lost++;
-    return;
-  }
-  slot->kind = NM_NODE_PEER;
-  slot->ticket = 0;
-  slot->u.peer = *peer;
-  nm_node_push(node);
-}
-
-void nm_node_tap(nm_node *node, nm_iface_id iface, bool incoming,
-                 nm_span data) {
-  nm_node_event *slot = nm_node_slot(node, lossy_reserve(node));
-  nm_block *copy = slot == NULL ? NULL : nm_block_copy(node->mem, data);
-  if (copy == NULL) {
-    node->stats.tap_lost++;
-    return;
-  }
-  slot->kind = NM_NODE_TAP;
-  slot->ticket = 0;
-  slot->u.frame.iface = iface;
-  slot->u.frame.incoming = incoming;
-  slot->u.frame.at = node->loop->now;
-  slot->u.frame.data = copy;
-  nm_node_push(node);
-}
-
 /* ---- the reader's side ---- */
-
-bool nm_event_holds_credit(const nm_event *event) {
-  switch (event->kind) {
-  case NM_EVENT_PACKET:
-  case NM_EVENT_LINK_PACKET:
-  case NM_EVENT_LINK_IDENTIFIED:
-  case NM_EVENT_REQUEST:
-  case NM_EVENT_RESOURCE_OFFER:
-  case NM_EVENT_RESOURCE_IN:
-  case NM_EVENT_CHANNEL_DATA:
-  case NM_EVENT_STREAM_DATA:
-    return true;
-  case NM_EVENT_LINK_ACTIVE:
-    return !event->initiator;
-  default:
-    return false;
-  }
-}
-
-bool nm_node_event_holds_credit(const nm_node_event *event) {
-  return event->kind == NM_NODE_MAIL    ? event->u.mail.holds_credit
-         : event->kind == NM_NODE_EVENT ? nm_event_holds_credit(&event->u.event)
-                                        : false;
-}
-
-static void on_kick(nm_loop *loop, nm_post *post) {
-  (void)loop;
-  unsigned char *at = (unsigned char *)post;
-  nm_node *node = (nm_node *)(void *)(at - offsetof(nm_node, kick_post));
-  atomic_store(&node->kicked, false);
-  nm_node_wake(node);
-  nm_node_drop(node);
-}
-
-void nm_node_kick(nm_node *node) {
-  if (atomic_exchange(&node->kicked, true)) {
-    return;
-  }
-  node->kick_post.run = on_kick;
-  (void)nm_node_hold(node);
-  if (nm_loop_post(node->loop, &node->kick_post) != NM_OK) {
-    nm_node_drop(node);
-  }
-}
 
 /* What is left of a node that the loop has let go of. */
 static bool next_of_rest(nm_node *node, nm_node_event *event) {
@@ -363,43 +237,4 @@ bool nm_node_wait(nm_node *node, int timeout_ms) {
     }
   }
   return true;
-}
-
-void nm_node_event_dispose(nm_node_event *event) {
-  switch (event->kind) {
-  case NM_NODE_REPLY:
-    nm_reply_dispose(&event->u.reply);
-    break;
-  case NM_NODE_EVENT:
-    nm_event_dispose(&event->u.event);
-    break;
-  case NM_NODE_FRAME:
-  case NM_NODE_TAP:
-    nm_block_drop(event->u.frame.data);
-    break;
-  case NM_NODE_MAIL:
-    nm_mail_dispose(&event->u.mail.mail);
-    break;
-  case NM_NODE_TROUBLE:
-  case NM_NODE_PEER:
-  case NM_NODE_CLOSED:
-    break;
-  }
-  memset(event, 0, sizeof(*event));
-}
-
-/* ---- published figures ---- */
-
-void nm_node_stats_read(const nm_node *node, nm_node_stats *stats) {
-  nm_published_read(&node->stats_out, stats);
-}
-
-nm_block *nm_node_ifaces(nm_node *node) {
-  pthread_mutex_lock(&node->ifaces_lock);
-  nm_block *list = node->ifaces_out;
-  if (list != NULL) {
-    (void)nm_block_hold(list);
-  }
-  pthread_mutex_unlock(&node->ifaces_lock);
-  return list;
 }

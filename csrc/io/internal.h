@@ -2,12 +2,19 @@
  * other. Only files of this room include it. Everything here belongs to the
  * loop's thread unless it says otherwise.
  *
- * Files: system.c (calls), ring.c (queues), pool.c (workers), loop.c; node.c
- * (life), pump.c (driving the engine), events.c (the reader's side),
- * commands.c with command_*.c, tickets.c; mail.c, mail_told.c, mail_keep.c and
- * mail_load.c (letters and mailboxes) over mail_store*.c; port.c, conn.c,
- * dgram.c and port_*.c with udp.c, devices.c, recent.c, auto_*.c (interfaces);
- * store.c, store_codec.c and save.c (storage).
+ * A file calls only files that stand before it here:
+ *   system, iface, postbox, published, recent, devices, udp, flaps, auto_peers
+ *   store, store_codec, loop_base, pool, node_base, partials, files, resolve
+ *   mail_store_trouble, mail_store_sql, mail_store_body, mail_store_schema
+ *   mail_store_quota, mail_store_write, mail_store, mail_store_read
+ *   mail_store_find, mail_store_lists, mail_store_check, mail_load
+ *   asks, node_event, ring, outbox, tickets
+ *   orphans, port, save, mail_entries, mail_keep, mail_told, mail, jobs
+ *   conn, conn_out, port_pipe, port_tcp, port_server, dgram, port_udp
+ *   auto_device, auto_ports, port_auto, port_user, publish
+ *   command_routes, command_links, command_channels, command_local
+ *   command_mail, command_ports, commands
+ *   events, node, pump, loop
  */
 #ifndef NM_IO_INTERNAL_H
 #define NM_IO_INTERNAL_H
@@ -16,6 +23,8 @@
 #include "base/table.h"
 #include "base/timer.h"
 #include "io/pool.h"
+#include "io/postbox.h"
+#include "io/published.h"
 #include "io/ring.h"
 #include "io/store.h"
 #include "io/system.h"
@@ -161,6 +170,8 @@ typedef struct nm_carried {
 /* The ticket that |event| carries; forgets it when the event is the last. An
  * event that answers a command carries none. */
 nm_carried nm_tickets_of(nm_tickets *tickets, const nm_event *event);
+/* An operation began under the ask's ticket. */
+void nm_ask_started(nm_node *node, nm_ask *ask, nm_op_id op);
 /* What |ticket| started: true with one of |op| and |link| set. */
 bool nm_tickets_find(const nm_tickets *tickets, uint64_t ticket, nm_op_id *op,
                      nm_link_ref *link);
@@ -242,6 +253,8 @@ typedef struct nm_node {
   pthread_mutex_t ifaces_lock; /* held to copy one pointer */
   nm_block *ifaces_out;
 
+  void (*dispose)(struct nm_node *node); /* what the last holder does */
+
   /* The loop's thread, or the reader once `handed`. */
   nm_engine *engine;
   nm_entropy_pool entropy;
@@ -289,51 +302,60 @@ typedef struct nm_node {
   nm_node_stats stats;
 } nm_node;
 
-/* node.c */
+/* node_base.c */
 nm_node *nm_node_hold(nm_node *node);
 void nm_node_drop(nm_node *node);
-/* Goes on with a close when what it waited for is done. */
-void nm_node_proceed(nm_node *node);
-/* The close begins, on the loop's thread. */
-void nm_node_begin_close(nm_node *node);
-
-/* pump.c */
 /* The node has something to do this turn. */
 void nm_node_wake(nm_node *node);
-/* Jobs, outputs, events of one turn. */
-void nm_node_pump(nm_node *node);
-/* Takes new jobs out of the engine and the router into the node's lanes. */
-void nm_node_collect_jobs(nm_node *node);
-/* Runs one of them, or has it wait in its lane. */
-void nm_node_take_job(nm_node *node, nm_job *job, nm_mail_job *mail);
-/* Work for the pool, which gives it back to the node. NULL without memory. */
-nm_work *nm_node_new_work(nm_node *node, nm_job *job, nm_mail_job *mail);
+/* From any thread: the node gets a turn. */
+void nm_node_kick(nm_node *node);
 /* Grants the credit of what was read. */
 void nm_node_grant(nm_node *node);
-void nm_node_publish(nm_node *node);
 /* The list of interfaces changed; |urgent|: more than its counters. */
 void nm_node_ifaces_changed(nm_node *node, bool urgent);
-/* A lossy event of the driver's own. */
-void nm_node_tell(nm_node *node, const nm_trouble *trouble);
-void nm_node_tell_peer(nm_node *node, const nm_peer_notice *peer);
-void nm_node_tap(nm_node *node, nm_iface_id iface, bool incoming, nm_span data);
 
-/* events.c */
-/* Moves replies, frames and engine events into the ring; false when some are
- * left for want of room. */
-bool nm_node_deliver(nm_node *node);
+/* node_event.c */
+bool nm_event_holds_credit(const nm_event *event);
+
+/* outbox.c */
 /* Room for one more event beside |reserve| others, or NULL. */
 nm_node_event *nm_node_slot(nm_node *node, uint32_t reserve);
 void nm_node_push(nm_node *node);
 /* An event that wakes nobody, unless many wait for one. */
 void nm_node_push_quietly(nm_node *node);
+/* A lossy event of the driver's own. */
+void nm_node_tell(nm_node *node, const nm_trouble *trouble);
+void nm_node_tell_peer(nm_node *node, const nm_peer_notice *peer);
+void nm_node_tap(nm_node *node, nm_iface_id iface, bool incoming, nm_span data);
 
-bool nm_event_holds_credit(const nm_event *event);
+/* publish.c */
+void nm_node_publish(nm_node *node);
+/* The list of interfaces, when it changed and is old enough. */
+void nm_node_publish_ifaces(nm_node *node);
 
-/* From any thread: the node gets a turn. */
-void nm_node_kick(nm_node *node);
+/* events.c */
+/* Moves replies, frames and engine events into the ring; false when some are
+ * left for want of room. */
+bool nm_node_deliver(nm_node *node);
 
-/* commands.c */
+/* node.c */
+/* Goes on with a close when what it waited for is done. */
+void nm_node_proceed(nm_node *node);
+/* The close begins, on the loop's thread. */
+void nm_node_begin_close(nm_node *node);
+
+/* jobs.c */
+/* Takes new jobs out of the engine and the router; short ones run. */
+void nm_node_collect_jobs(nm_node *node);
+/* Gives waiting jobs to this thread while the turn has time for them, then to
+ * the pool. */
+void nm_node_dispatch_jobs(nm_node *node);
+
+/* pump.c */
+/* Jobs, outputs, events of one turn. */
+void nm_node_pump(nm_node *node);
+
+/* asks.c */
 /* Bytes of a command of |kind|, up to the end of its member of `u`. */
 size_t nm_command_size(nm_command_kind kind);
 void nm_reply_dispose(nm_reply *reply);
@@ -343,14 +365,7 @@ void nm_store_name(char out[NM_STORE_NAME_MAX], const char *folder,
 void nm_ask_reply(nm_node *node, nm_ask *ask, int status);
 /* The same for a moment that is not the turn's. */
 void nm_ask_reply_at(nm_node *node, nm_ask *ask, int status, nm_now at);
-/* A new round: deferred commands run, |all| of them or as many as a round may
- * have. Whether any did. */
-bool nm_node_resume(nm_node *node, bool all);
-/* Whether deferred commands wait for nothing but their round. */
-bool nm_node_may_resume(const nm_node *node);
 void nm_ask_free(const nm_mem *mem, nm_ask *ask);
-/* An operation began under the ask's ticket. */
-void nm_ask_started(nm_node *node, nm_ask *ask, nm_op_id op);
 
 /* Rows of a list, gathered into a reply. */
 typedef struct nm_rows {
@@ -383,10 +398,25 @@ nm_command_run *nm_command_routes(nm_command_kind kind);
 nm_command_run *nm_command_mail(nm_command_kind kind);
 nm_command_run *nm_command_ports(nm_command_kind kind);
 
+/* commands.c */
+/* A new round: deferred commands run, |all| of them or as many as a round may
+ * have. Whether any did. */
+bool nm_node_resume(nm_node *node, bool all);
+/* Whether deferred commands wait for nothing but their round. */
+bool nm_node_may_resume(const nm_node *node);
+
 /* command_local.c */
 /* Tells of stored files that were set aside; what this process wrote takes the
  * place of what was read. */
 void nm_ask_settle_stored(nm_node *node, nm_ask *ask);
+
+/* orphans.c */
+/* A stored moment on the clock of this run; 0 when it is older than that. */
+uint64_t nm_mono_of(nm_now now, int64_t unix_us);
+void nm_orphans_dispose(nm_node *node);
+/* Paths that waited for this interface. */
+void nm_orphans_adopt(nm_node *node, nm_iface_id iface,
+                      const uint8_t hash[NM_HASH_SIZE]);
 
 /* save.c */
 void nm_save_start(nm_node *node, nm_ask *ask);
@@ -405,8 +435,5 @@ void nm_save_dispose(nm_node *node);
 void nm_save_load(nm_node *node);
 /* A stored file could not be used for the reason |status| and was set aside. */
 void nm_node_tell_aside(nm_node *node, const char *name, int status);
-/* Paths that waited for this interface. */
-void nm_node_adopt_orphans(nm_node *node, nm_iface_id iface,
-                           const uint8_t hash[NM_HASH_SIZE]);
 
 #endif

@@ -7,11 +7,6 @@
 /* Letters of one node that are on their way; more than routers have. */
 #define LETTERS_MAX (1u << 20)
 
-nm_span nm_mail_name(void) {
-  static const char NAME[] = "lxmf.delivery";
-  return nm_span_of(NAME, sizeof(NAME) - 1);
-}
-
 /* ---- life ---- */
 
 static void forget_nothing(void *user, nm_table_link *entry) {
@@ -72,7 +67,7 @@ void nm_mail_free(nm_node *node) {
   if (host == NULL) {
     return;
   }
-  nm_mail_told_dispose(node);
+  nm_mail_entries_dispose(node);
   nm_mail_keep_free(node);
   nm_table_dispose(&host->letters); /* which leave the other */
   nm_table_dispose(&host->by_ticket);
@@ -105,77 +100,62 @@ void nm_mail_job_done(nm_node *node, nm_mail_job *job, bool pooled) {
   host->moved = true;
 }
 
-static void run_here(nm_node *node, nm_mail_job *job) {
-  nm_mail_job_run(job, &node->loop->cipher);
-  nm_mail_job_done(node, job, false);
+static nm_mail_job *next_stamp(nm_mail_host *host) {
+  nm_mail_job *job = host->stamps_first;
+  if (job != NULL) {
+    host->stamps_first = job->next;
+    host->stamps_last = job->next == NULL ? NULL : host->stamps_last;
+    job->next = NULL;
+  }
+  return job;
 }
 
-static nm_work *next_stamp(nm_mail_host *host) {
-  nm_work *work = host->stamps_first;
-  if (work != NULL) {
-    host->stamps_first = work->next;
-    host->stamps_last = work->next == NULL ? NULL : host->stamps_last;
-    work->next = NULL;
-  }
-  return work;
-}
-
-static void queue_stamp(nm_node *node, nm_mail_job *job) {
-  nm_mail_host *host = node->mail;
-  nm_work *work = nm_node_new_work(node, NULL, job);
-  if (work == NULL) {
-    run_here(node, job);
-    return;
-  }
+static void queue_stamp(nm_mail_host *host, nm_mail_job *job) {
   if (host->stamps_last != NULL) {
-    host->stamps_last->next = work;
+    host->stamps_last->next = job;
   } else {
-    host->stamps_first = work;
+    host->stamps_first = job;
   }
-  host->stamps_last = work;
-}
-
-/* Searches wait for each other, so that they leave workers to the rest. */
-static void submit_stamps(nm_node *node) {
-  nm_mail_host *host = node->mail;
-  nm_pool *pool = &node->loop->pool;
-  uint32_t most = pool->worker_max > 1 ? pool->worker_max - 1 : 1;
-  nm_work *work;
-  while (host->stamps_out < most && (work = next_stamp(host)) != NULL) {
-    if (nm_pool_submit(pool, &node->pool_client, work)) {
-      node->work_out++;
-      host->stamps_out++;
-    } else {
-      nm_mail_job *job = work->mail; /* nobody else will */
-      nm_release(node->mem, work);
-      run_here(node, job);
-      return;
-    }
-  }
+  host->stamps_last = job;
 }
 
 void nm_mail_turn(nm_node *node) {
   nm_mail_host *host = node->mail;
-  nm_mail_job *job;
   if (host == NULL) {
     return;
   }
   nm_mail_keep_step(node);
-  if (node->phase != NM_NODE_IS_OPEN) {
-    return;
-  }
-  if (nm_router_deadline(host->router) <= node->loop->now.mono_us) {
+  if (node->phase == NM_NODE_IS_OPEN &&
+      nm_router_deadline(host->router) <= node->loop->now.mono_us) {
     nm_router_tick(host->router, node->loop->now);
     host->moved = true;
   }
-  while ((job = nm_router_job(host->router)) != NULL) {
-    if (job->kind == NM_MAIL_JOB_STAMP) {
-      queue_stamp(node, job);
-    } else {
-      nm_node_take_job(node, NULL, job);
-    }
+}
+
+nm_mail_job *nm_mail_take_job(nm_node *node) {
+  nm_mail_host *host = node->mail;
+  nm_mail_job *job = NULL;
+  if (host == NULL || node->phase != NM_NODE_IS_OPEN) {
+    return NULL;
   }
-  submit_stamps(node);
+  while ((job = nm_router_job(host->router)) != NULL &&
+         job->kind == NM_MAIL_JOB_STAMP) {
+    queue_stamp(host, job);
+  }
+  return job;
+}
+
+/* Searches wait for each other, so that they leave workers to the rest. */
+nm_mail_job *nm_mail_take_stamp(nm_node *node) {
+  nm_mail_host *host = node->mail;
+  uint32_t workers = node->loop->pool.worker_max;
+  if (host == NULL || node->phase != NM_NODE_IS_OPEN ||
+      host->stamps_out >= (workers > 1 ? workers - 1 : 1)) {
+    return NULL;
+  }
+  nm_mail_job *job = next_stamp(host);
+  host->stamps_out += job != NULL;
+  return job;
 }
 
 /* Letters end here: their router does not outlive the node. */
@@ -197,10 +177,9 @@ void nm_mail_shut(nm_node *node) {
                                 node->loop->now);
   }
   /* Searches that nobody waits for any more. */
-  nm_work *work;
-  while ((work = next_stamp(host)) != NULL) {
-    nm_router_job_done(host->router, work->mail, node->loop->now);
-    nm_release(node->mem, work);
+  nm_mail_job *job;
+  while ((job = next_stamp(host)) != NULL) {
+    nm_router_job_done(host->router, job, node->loop->now);
   }
   host->moved = true;
 }
@@ -221,28 +200,6 @@ uint64_t nm_mail_deadline(const nm_node *node) {
 
 /* ---- letters and fetches ---- */
 
-nm_mail_entry *nm_mail_entry_new(nm_node *node, bool kept) {
-  nm_mail_entry *entry = nm_alloc_zero(node->mem, 1, sizeof(*entry));
-  if (entry == NULL || !kept) {
-    return entry;
-  }
-  entry->kept = true;
-  entry->note = nm_mail_letter_note(node);
-  if (entry->note == NULL) {
-    nm_release(node->mem, entry);
-    return NULL;
-  }
-  return entry;
-}
-
-void nm_mail_entry_free(nm_node *node, nm_mail_entry *entry) {
-  if (entry->findable) {
-    nm_table_remove(&node->mail->by_ticket, &entry->by_ticket);
-  }
-  nm_mail_note_free(node, entry->note);
-  nm_release(node->mem, entry);
-}
-
 static nm_mail_entry *new_entry(nm_node *node, const nm_ask *ask, bool kept) {
   nm_mail_entry *entry = nm_mail_entry_new(node, kept);
   if (entry != NULL) {
@@ -257,29 +214,6 @@ static void make_findable(nm_mail_host *host, nm_mail_entry *entry) {
   entry->findable =
       nm_table_find(&host->by_ticket, &entry->ticket) == NULL &&
       nm_table_insert(&host->by_ticket, &entry->by_ticket) == NM_OK;
-}
-
-int nm_mail_begin_spec(nm_node *node, const nm_letter_spec *spec,
-                       nm_mail_entry *entry) {
-  nm_mail_host *host = node->mail;
-  int status = nm_router_send(host->router, spec, entry->id, node->loop->now);
-  if (status != NM_OK) {
-    return status;
-  }
-  host->moved = true;
-  status = nm_table_insert(&host->letters, &entry->by_id);
-  if (status != NM_OK) {
-    /* Nobody would hear of it. */
-    (void)nm_router_cancel(host->router, entry->id, node->loop->now);
-  }
-  return status;
-}
-
-int nm_mail_begin(nm_node *node, const nm_ask *ask, nm_mail_entry *entry) {
-  nm_letter_spec spec = ask->c.u.letter;
-  spec.packed = nm_block_span(ask->c.data);
-  spec.sealed = nm_block_span(ask->c.extra);
-  return nm_mail_begin_spec(node, &spec, entry);
 }
 
 int nm_mail_send(nm_node *node, nm_ask *ask) {

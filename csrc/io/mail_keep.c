@@ -8,31 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- notes ---- */
-
-nm_mail_note *nm_mail_note_new(nm_node *node, nm_mail_write_kind kind) {
-  nm_mail_note *note = nm_alloc_zero(node->mem, 1, sizeof(*note));
-  if (note != NULL) {
-    note->write.kind = kind;
-    note->write.at_us = node->loop->now.unix_us;
-  }
-  return note;
-}
-
-nm_mail_note *nm_mail_letter_note(nm_node *node) {
-  return nm_mail_note_new(node, NM_MAIL_WRITE_LETTER);
-}
-
-void nm_mail_note_free(nm_node *node, nm_mail_note *note) {
-  if (note != NULL) {
-    nm_block_drop(note->packed);
-    nm_block_drop(note->sealed);
-    nm_mail_dispose(&note->mail);
-    nm_wipe(note, sizeof(*note));
-    nm_release(node->mem, note);
-  }
-}
-
 static void borrow(nm_mail_note *note) {
   note->write.packed = nm_block_span(note->packed);
   note->write.sealed = nm_block_span(note->sealed);

@@ -62,6 +62,9 @@ typedef struct nm_mail_keep {
   nm_buffer seen; /* ids that the router is yet to be told */
 } nm_mail_keep;
 
+/* mail_entries.c. NULL without memory. */
+nm_mail_note *nm_mail_note_new(nm_node *node, nm_mail_write_kind kind);
+
 /* mail_load.c. On the caller's thread: reads what MAIL_OPEN needs. */
 int nm_mail_load_read(nm_node *node, nm_ask *ask);
 /* NULL is allowed. */
@@ -82,7 +85,6 @@ void nm_mail_keep_no_box(nm_node *node, const nm_destination_hash *hash);
 nm_mail_kept_box *nm_mail_box_of(const nm_node *node,
                                  const nm_destination_hash *mailbox);
 
-nm_mail_note *nm_mail_note_new(nm_node *node, nm_mail_write_kind kind);
 /* Has |note| written; it is taken over. */
 void nm_mail_keep_put(nm_node *node, nm_mail_note *note);
 

@@ -4,53 +4,7 @@
 
 #include <string.h>
 
-static nm_mail_entry *entry_at(nm_table_link *link, size_t offset) {
-  return (nm_mail_entry *)(void *)((unsigned char *)link - offset);
-}
-
-nm_mail_entry *nm_mail_entry_of_ticket(nm_table_link *by_ticket) {
-  return entry_at(by_ticket, offsetof(nm_mail_entry, by_ticket));
-}
-
-/* ---- queues of entries ---- */
-
-static nm_mail_list *list_of(nm_mail_host *host, nm_mail_queue queue) {
-  return queue == NM_MAIL_QUEUED_LATE ? &host->late : &host->told;
-}
-
-static void leave_queue(nm_mail_host *host, nm_mail_entry *entry) {
-  if (entry->queued == NM_MAIL_NOT_QUEUED) {
-    return;
-  }
-  nm_mail_list *list = list_of(host, entry->queued);
-  if (entry->prev != NULL) {
-    entry->prev->next = entry->next;
-  } else {
-    list->first = entry->next;
-  }
-  if (entry->next != NULL) {
-    entry->next->prev = entry->prev;
-  } else {
-    list->last = entry->prev;
-  }
-  entry->next = NULL;
-  entry->prev = NULL;
-  entry->queued = NM_MAIL_NOT_QUEUED;
-}
-
-static void join_queue(nm_mail_host *host, nm_mail_entry *entry,
-                       nm_mail_queue queue) {
-  nm_mail_list *list = list_of(host, queue);
-  leave_queue(host, entry);
-  entry->queued = queue;
-  entry->prev = list->last;
-  if (list->last != NULL) {
-    list->last->next = entry;
-  } else {
-    list->first = entry;
-  }
-  list->last = entry;
-}
+/* ---- states ---- */
 
 /* Nothing finds it any more; it goes when its end was told. */
 static void end_entry(nm_mail_host *host, nm_mail_entry *entry) {
@@ -70,16 +24,6 @@ static void end_entry(nm_mail_host *host, nm_mail_entry *entry) {
   *at = entry->next_sync;
 }
 
-/* ---- states ---- */
-
-void nm_mail_put_event(nm_node_event *slot, uint64_t ticket,
-                       const nm_mail *mail) {
-  slot->kind = NM_NODE_MAIL;
-  slot->ticket = ticket;
-  memset(&slot->u.mail, 0, sizeof(slot->u.mail));
-  slot->u.mail.mail = *mail;
-}
-
 static bool is_final(const nm_mail *mail) {
   return mail->kind == NM_MAIL_SYNC ? mail->sync_ended : mail->ended;
 }
@@ -88,7 +32,7 @@ static nm_mail_entry *find_entry(const nm_mail_host *host,
                                  const nm_mail *mail) {
   if (mail->kind != NM_MAIL_SYNC) {
     nm_table_link *link = nm_table_find(&host->letters, mail->id);
-    return link == NULL ? NULL : entry_at(link, offsetof(nm_mail_entry, by_id));
+    return link == NULL ? NULL : (nm_mail_entry *)(void *)link;
   }
   nm_mail_entry *sync = host->syncs;
   while (sync != NULL && memcmp(&sync->news.mailbox, &mail->mailbox,
@@ -103,13 +47,13 @@ static void queue_state(nm_node *node, nm_mail_entry *entry) {
   nm_mail_host *host = node->mail;
   bool follows = atomic_load_explicit(&node->follows, memory_order_relaxed);
   if (entry->ended || !entry->quiet || follows) {
-    join_queue(host, entry, NM_MAIL_QUEUED_NOW);
+    nm_mail_join_queue(host, entry, NM_MAIL_QUEUED_NOW);
     return;
   }
   if (entry->queued != NM_MAIL_NOT_QUEUED) {
     return;
   }
-  join_queue(host, entry, NM_MAIL_QUEUED_LATE);
+  nm_mail_join_queue(host, entry, NM_MAIL_QUEUED_LATE);
   if (!nm_timer_armed(&node->mail_timer)) {
     nm_loop_arm(node->loop, &node->mail_timer,
                 node->loop->now.mono_us + NM_MAIL_LATE_US);
@@ -151,27 +95,11 @@ static void on_state(nm_node *node, nm_mail *mail) {
     end_entry(host, entry);
   }
   if (final && entry->kept) {
-    leave_queue(host, entry);
+    nm_mail_leave_queue(host, entry);
     nm_mail_keep_end(node, entry);
   } else {
     queue_state(node, entry);
   }
-}
-
-void nm_mail_tell_end(nm_node *node, nm_mail_entry *entry) {
-  join_queue(node->mail, entry, NM_MAIL_QUEUED_NOW);
-  node->mail->moved = true;
-}
-
-void nm_mail_late_due(void *user, nm_timer *timer) {
-  unsigned char *at = (unsigned char *)timer;
-  nm_node *node = (nm_node *)(void *)(at - offsetof(nm_node, mail_timer));
-  nm_mail_host *host = node->mail;
-  (void)user;
-  while (host->late.first != NULL) {
-    join_queue(host, host->late.first, NM_MAIL_QUEUED_NOW);
-  }
-  nm_node_wake(node);
 }
 
 /* Moves the first state into |slot|; true when the reader need not wake. */
@@ -180,7 +108,7 @@ static bool fill_state(nm_node *node, nm_node_event *slot) {
   nm_mail_entry *entry = host->told.first;
   bool quiet = entry->quiet && !entry->ended &&
                !atomic_load_explicit(&node->follows, memory_order_relaxed);
-  leave_queue(host, entry);
+  nm_mail_leave_queue(host, entry);
   nm_mail_put_event(slot, entry->ticket, &entry->news);
   if (entry->ended) {
     nm_mail_entry_free(node, entry);
@@ -205,18 +133,6 @@ static bool deliver_states(nm_node *node) {
 
 /* ---- received messages ---- */
 
-void nm_mail_put_source(nm_node *node, nm_node_mail *told) {
-  nm_identity identity;
-  nm_span data;
-  bool has_data;
-  told->source_known =
-      nm_engine_recall(node->engine, &told->mail.peer, &identity, &data,
-                       &has_data, node->loop->now);
-  if (told->source_known) {
-    memcpy(told->source_key, identity.public_key, NM_PUBLIC_SIZE);
-  }
-}
-
 /* Room and credit: it is proven and told. False: it goes on waiting. */
 static bool tell_received(nm_node *node, nm_mail *mail) {
   nm_mail_host *host = node->mail;
@@ -236,13 +152,6 @@ static bool tell_received(nm_node *node, nm_mail *mail) {
   nm_mail_put_source(node, &slot->u.mail);
   nm_node_push(node);
   return true;
-}
-
-void nm_mail_refuse(nm_node *node, nm_mail *mail) {
-  nm_mail_host *host = node->mail;
-  (void)nm_router_taken(host->router, mail->token, false, node->loop->now);
-  nm_mail_dispose(mail);
-  host->moved = true;
 }
 
 static void wait_for_credit(nm_node *node, nm_mail *mail) {
@@ -362,32 +271,5 @@ void nm_mail_discard(nm_node *node) {
   nm_node_event event = {0};
   while (nm_mail_rest(node, &event)) {
     nm_node_event_dispose(&event);
-  }
-}
-
-static void free_list(nm_node *node, nm_mail_list *list) {
-  while (list->first != NULL) {
-    nm_mail_entry *entry = list->first;
-    leave_queue(node->mail, entry);
-    if (entry->ended) { /* else a table has it, or the list of fetches */
-      nm_mail_entry_free(node, entry);
-    }
-  }
-}
-
-void nm_mail_told_dispose(nm_node *node) {
-  nm_mail_host *host = node->mail;
-  free_list(node, &host->told);
-  free_list(node, &host->late);
-  while (host->syncs != NULL) {
-    nm_mail_entry *sync = host->syncs;
-    host->syncs = sync->next_sync;
-    nm_mail_entry_free(node, sync);
-  }
-  while (host->waiting_first != NULL) {
-    nm_mail_waiting *waiting = host->waiting_first;
-    host->waiting_first = waiting->next;
-    nm_mail_dispose(&waiting->mail);
-    nm_release(node->mem, waiting);
   }
 }

@@ -27,11 +27,6 @@ void nm_node_config_default(nm_node_config *config) {
   nm_engine_config_default(&config->engine);
 }
 
-nm_node *nm_node_hold(nm_node *node) {
-  atomic_fetch_add(&node->holders, 1);
-  return node;
-}
-
 /* Everything that does not belong to the loop any more. */
 static void free_node(nm_node *node) {
   const nm_mem *mem = node->mem;
@@ -58,12 +53,6 @@ static void free_node(nm_node *node) {
   nm_wipe(node, sizeof(*node));
   nm_release(loop->mem, node);
   nm_loop_drop(loop);
-}
-
-void nm_node_drop(nm_node *node) {
-  if (atomic_fetch_sub(&node->holders, 1) == 1) {
-    free_node(node);
-  }
 }
 
 /* ---- opening ---- */
@@ -239,6 +228,7 @@ static nm_node *new_node(nm_loop *loop, const nm_node_config *config) {
   node->save_timer.fire = nm_save_due;
   node->mail_timer.fire = nm_mail_late_due;
   node->attach_post.run = on_attach;
+  node->dispose = free_node;
   atomic_init(&node->holders, 2); /* the owner and the loop */
   if (pthread_mutex_init(&node->ifaces_lock, NULL) != 0) {
     nm_stock_free(node->stock);

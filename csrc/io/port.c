@@ -33,30 +33,6 @@ nm_port *nm_port_next(nm_node *node, const nm_port *port) {
                                           port == NULL ? NULL : &port->link);
 }
 
-static const nm_port_ops *ops_of(nm_medium medium) {
-  switch (medium) {
-  case NM_MEDIUM_TCP_SERVER:
-    return &nm_port_tcp_server;
-  case NM_MEDIUM_TCP_CHILD:
-    return &nm_port_tcp_child;
-  case NM_MEDIUM_PIPE:
-    return &nm_port_pipe;
-  case NM_MEDIUM_LOCAL_CLIENT:
-    return &nm_port_local;
-  case NM_MEDIUM_UDP:
-    return &nm_port_udp;
-  case NM_MEDIUM_AUTO:
-    return &nm_port_auto;
-  case NM_MEDIUM_AUTO_PEER:
-    return &nm_port_auto_peer;
-  case NM_MEDIUM_USER:
-    return &nm_port_user;
-  case NM_MEDIUM_TCP_CLIENT:
-    break;
-  }
-  return &nm_port_tcp_client;
-}
-
 /* ---- life ---- */
 
 /* What a frame may hold on an interface without an MTU. */
@@ -152,14 +128,14 @@ static void free_port(nm_port *port) {
 
 /* A port with what its medium needs, or NULL. */
 static nm_port *make_port(nm_node *node, const nm_iface_setup *setup,
-                          nm_port *parent) {
+                          const nm_port_ops *ops, nm_port *parent) {
   const nm_mem *mem = node->mem;
   nm_port *port = nm_alloc_zero(mem, 1, sizeof(*port));
   if (port == NULL) {
     return NULL;
   }
   port->node = node;
-  port->ops = ops_of(setup->medium);
+  port->ops = ops;
   set_setup(port, setup->medium == NM_MEDIUM_TCP_CHILD ? for_children(parent)
                                                        : share(mem, setup));
   bool whole = port->setup != NULL;
@@ -195,14 +171,14 @@ static int complete_spec(const nm_iface_setup *setup, uint16_t actual,
 }
 
 int nm_port_add(nm_node *node, const nm_iface_setup *setup, uint16_t actual,
-                nm_port *parent, nm_port **out) {
+                const nm_port_ops *ops, nm_port *parent, nm_port **out) {
   *out = NULL;
   nm_iface_setup own = *setup;
   nm_iface_spec *spec = &own.spec;
   nm_port *port = NULL;
   int status = complete_spec(setup, actual, spec);
   if (status == NM_OK) {
-    port = make_port(node, &own, parent);
+    port = make_port(node, &own, ops, parent);
     status = port == NULL ? NM_E(MEMORY) : NM_OK;
   }
   if (status == NM_OK) {
@@ -220,7 +196,7 @@ int nm_port_add(nm_node *node, const nm_iface_setup *setup, uint16_t actual,
   node->port_count++;
   join_parent(port, parent);
   if (setup->medium != NM_MEDIUM_TCP_CHILD) {
-    nm_node_adopt_orphans(node, port->id, port->hash);
+    nm_orphans_adopt(node, port->id, port->hash);
   }
   nm_node_ifaces_changed(node, true);
   nm_node_wake(node);
@@ -459,18 +435,13 @@ size_t nm_port_frame_max(const nm_port *port) {
 }
 
 void nm_port_relieve(nm_port *port) {
-  if (port->conn != NULL) {
-    nm_conn_relieve(port->conn);
-  } else if (port->ops->relieve != NULL && port->jobs <= NM_PORT_JOBS_LOW) {
+  if (port->ops->relieve != NULL && port->jobs <= NM_PORT_JOBS_LOW) {
     port->ops->relieve(port);
   }
 }
 
 bool nm_port_is_flushed(const nm_port *port) {
   size_t bytes = 0;
-  if (port->conn != NULL && !nm_conn_is_flushed(port->conn)) {
-    return false;
-  }
   return port->ops->waiting == NULL || port->ops->waiting(port, &bytes) == 0;
 }
 
@@ -577,22 +548,17 @@ void nm_port_input_many(nm_port *port, const nm_span *data, size_t count) {
 
 /* ---- lists ---- */
 
-static void fill_conn(const nm_port *port, nm_iface_info *info) {
-  const nm_conn *conn = port->conn;
+static void fill_medium(const nm_port *port, nm_iface_info *info) {
   info->queued_packets = port->frames_count;
   info->queued_bytes = (uint32_t)port->frames_bytes;
-  if (conn != NULL) {
-    info->queued_packets += nm_conn_queued_packets(conn);
-    info->queued_bytes += (uint32_t)nm_conn_queued_bytes(conn);
-  }
   if (port->ops->waiting != NULL) {
     size_t bytes = 0;
     info->queued_packets += port->ops->waiting(port, &bytes);
     info->queued_bytes += (uint32_t)bytes;
   }
   nm_conn_counters counters = {port->discarded, port->runts, port->oversize};
-  if (conn != NULL) {
-    nm_conn_count(conn, &counters);
+  if (port->ops->discarded != NULL) {
+    port->ops->discarded(port, &counters);
   }
   info->rx_discarded_bytes = counters.discarded;
   info->rx_runts = counters.runts;
@@ -664,7 +630,7 @@ static void fill_info(const nm_port *port, nm_iface_info *info) {
   info->wire_rx_bytes = port->wire_rx;
   info->wire_tx_bytes = port->wire_tx;
   memcpy(info->drops, port->drops, sizeof(info->drops));
-  fill_conn(port, info);
+  fill_medium(port, info);
   if (port->past != NULL) {
     info->counters = *port->past;
   }

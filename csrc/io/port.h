@@ -9,6 +9,12 @@
 #include "wire/hdlc.h"
 #include "wire/kiss.h"
 
+typedef struct nm_conn_counters {
+  uint64_t discarded;
+  uint64_t runts;
+  uint64_t oversize;
+} nm_conn_counters;
+
 typedef struct nm_port_ops {
   /* Begins to work, after the engine knows the port. 0, NM_LATER (the ask is
    * kept and answered), or a failure. */
@@ -27,6 +33,8 @@ typedef struct nm_port_ops {
   void (*relieve)(nm_port *port);
   /* What waits to be sent, of this port alone. */
   uint32_t (*waiting)(const nm_port *port, size_t *bytes);
+  /* Adds what was read and thrown away. */
+  void (*discarded)(const nm_port *port, nm_conn_counters *sum);
   /* The last handle has closed: frees what the port has beside itself. */
   void (*dispose)(nm_port *port);
 } nm_port_ops;
@@ -182,9 +190,10 @@ extern const nm_port_ops nm_port_user;
 /* port.c */
 int nm_ports_init(nm_node *node, const uint8_t hash_key[16]);
 /* Adds a port to the node and the engine, offline. |actual| is the port of the
- * display name. Errors of nm_engine_iface_add, NM_E(TOO_LARGE). */
+ * display name, |ops| are those of its medium. Errors of nm_engine_iface_add,
+ * NM_E(TOO_LARGE). */
 int nm_port_add(nm_node *node, const nm_iface_setup *setup, uint16_t actual,
-                nm_port *parent, nm_port **port);
+                const nm_port_ops *ops, nm_port *parent, nm_port **port);
 nm_port *nm_port_find(nm_node *node, nm_iface_id id);
 nm_port *nm_port_next(nm_node *node, const nm_port *port);
 /* Everything a child takes from its server or AUTO port (RNS 2, 5.1). */
@@ -226,14 +235,14 @@ nm_block *nm_port_list(nm_node *node, size_t *count);
 
 /* conn.c */
 
-typedef struct nm_conn_counters {
-  uint64_t discarded;
-  uint64_t runts;
-  uint64_t oversize;
-} nm_conn_counters;
-
-/* Adds what the connection's decoder counted. */
-void nm_conn_count(const nm_conn *conn, nm_conn_counters *sum);
+/* What ports with a connection have in common. */
+#define NM_PORT_OF_STREAM                                                      \
+  .relieve = nm_conn_port_relieve, .waiting = nm_conn_port_waiting,            \
+  .discarded = nm_conn_port_discarded
+void nm_conn_port_relieve(nm_port *port);
+void nm_conn_port_discarded(const nm_port *port, nm_conn_counters *sum);
+/* What waits for the system to take it (conn_out.c). */
+uint32_t nm_conn_port_waiting(const nm_port *port, size_t *bytes);
 /* A connection for |port|, its stream initialised, or NULL. */
 nm_conn *nm_conn_new(nm_port *port, bool is_pipe);
 /* Starts to read and write. */
@@ -250,16 +259,10 @@ void nm_conn_pause(nm_conn *conn, bool on);
 void nm_conn_change(nm_conn *conn);
 /* Closes the handle; what waits to be written is given up. */
 void nm_conn_close(nm_conn *conn);
-bool nm_conn_is_flushed(const nm_conn *conn);
-/* What waits for the system to take it. */
-size_t nm_conn_queued_bytes(const nm_conn *conn);
-uint32_t nm_conn_queued_packets(const nm_conn *conn);
 /* Writes what the system takes now (conn_out.c). */
 void nm_conn_flush(nm_conn *conn);
 /* The stream has failed: tells whoever is to know, once. */
 void nm_conn_fail(nm_conn *conn, int error);
-/* Jobs of the port were done. */
-void nm_conn_relieve(nm_conn *conn);
 void nm_conn_flush_all(nm_loop *loop);
 /* Lets connections read on that had to wait. */
 void nm_conn_feed_all(nm_loop *loop);

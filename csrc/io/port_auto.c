@@ -2,9 +2,8 @@
  * interface of each (RNS 2, 5.7). Devices may come, go, and change addresses at
  * any time; a peer outlives that for as long as it may be silent.
  */
-#include "io/port_auto.h"
+#include "io/auto.h"
 
-#include <errno.h>
 #include <string.h>
 
 /* After a change of devices others follow: one scan for all of them. */
@@ -15,149 +14,6 @@
 #define POLL_WATCHED_US UINT64_C(30000000)
 
 static void arm(nm_auto *a);
-
-static nm_auto_device *device_with(nm_auto *a, uint32_t index) {
-  for (uint32_t i = 0; i < a->device_count; i++) {
-    if (a->devices[i].seen.index == index) {
-      return &a->devices[i];
-    }
-  }
-  return NULL;
-}
-
-/* ---- peers ---- */
-
-static nm_peer_notice notice_of(const nm_port *port, bool found) {
-  nm_peer_notice notice = {.found = found,
-                           .at = port->node->loop->now,
-                           .iface = port->id,
-                           .parent = port->automatic->port->id};
-  memcpy(notice.device, port->setup->device, sizeof(notice.device));
-  memcpy(notice.address, port->setup->host, sizeof(notice.address));
-  return notice;
-}
-
-nm_port *nm_auto_peer_port(nm_auto *a, const uint8_t address[16],
-                           uint32_t index) {
-  const nm_auto_peer *peer = nm_auto_peer_find(&a->peers, address, index);
-  return peer == NULL ? NULL : peer->user;
-}
-
-static void add_peer(nm_auto *a, nm_auto_device *device,
-                     const uint8_t address[16]) {
-  nm_node *node = a->port->node;
-  uint32_t index = device->seen.index;
-  nm_auto_peer *peer =
-      nm_auto_peer_add(&a->peers, address, index, node->loop->now.mono_us);
-  if (peer == NULL) {
-    bool full = a->peers.table.count >= a->peers.peers_max;
-    a->port
-        ->refusals[full ? NM_PORT_REFUSED_LIMIT : NM_PORT_REFUSED_RESOURCES]++;
-    return;
-  }
-  nm_iface_setup setup;
-  nm_port *port = NULL;
-  nm_address at = nm_address_of_ipv6(address, 0, index);
-  nm_port_inherit(a->port, &setup);
-  nm_address_text(&at, setup.host);
-  memcpy(setup.device, device->seen.name, sizeof(setup.device));
-  int status =
-      nm_port_add(node, &setup, setup.automatic.data_port, a->port, &port);
-  nm_wipe(&setup, sizeof(setup));
-  if (status != NM_OK) {
-    nm_auto_peer_remove(&a->peers, peer);
-    a->port->refusals[NM_PORT_REFUSED_RESOURCES]++;
-    return;
-  }
-  peer->user = port;
-  port->peer = peer;
-  port->automatic = a;
-  port->paused = a->port->paused;
-  port->opened = 1;
-  nm_port_set_up(port, true);
-  nm_peer_notice notice = notice_of(port, true);
-  nm_node_tell_peer(node, &notice);
-  /* It may not have heard us yet, and drops our data until it has. */
-  nm_auto_device_call(a, device, address);
-}
-
-static bool is_own(const nm_auto *a, const uint8_t address[16]) {
-  for (uint32_t i = 0; i < a->device_count; i++) {
-    if (nm_auto_device_owns(&a->devices[i], address)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/* Own multicast went missing on a device, or is back. */
-static void look_at_echo(nm_auto *a, nm_auto_device *device, uint64_t now_us) {
-  if (!nm_auto_echo_look(&device->echo, now_us)) {
-    return;
-  }
-  nm_node_ifaces_changed(a->port->node, true);
-  if (device->echo.lost) {
-    nm_port_trouble_at(a->port, NM_PORT_CARRIER, 0, device->seen.name);
-  } else if (a->port->trouble == NM_PORT_CARRIER) {
-    nm_port_trouble_at(a->port, NM_PORT_NO_TROUBLE, 0, device->seen.name);
-  }
-}
-
-void nm_auto_hear_token(nm_auto *a, nm_auto_device *device,
-                        const uint8_t address[16]) {
-  uint64_t now_us = a->port->node->loop->now.mono_us;
-  nm_auto_peer *peer;
-  if (nm_auto_device_owns(device, address)) {
-    device->echoes++;
-    nm_auto_echo_hear(&device->echo, now_us);
-    look_at_echo(a, device, now_us);
-  } else if (is_own(a, address)) {
-    device->echoes++; /* two of our devices are on one network */
-  } else if ((peer = nm_auto_peer_find(&a->peers, address,
-                                       device->seen.index)) != NULL) {
-    peer->heard_us = now_us;
-  } else {
-    add_peer(a, device, address);
-  }
-}
-
-/* Peers of a device that went or came back. */
-static void set_peers_up(nm_auto *a, uint32_t index, bool up) {
-  nm_auto_peer *peer = NULL;
-  while ((peer = nm_auto_peer_next(&a->peers, peer)) != NULL) {
-    if (peer->key.device == index) {
-      nm_port_set_up(peer->user, up);
-    }
-  }
-}
-
-static void remove_peers(nm_auto *a, uint32_t index) {
-  nm_auto_peer *peer = nm_auto_peer_next(&a->peers, NULL);
-  while (peer != NULL) {
-    nm_auto_peer *next = nm_auto_peer_next(&a->peers, peer);
-    if (peer->key.device == index) {
-      nm_port_remove(peer->user);
-    }
-    peer = next;
-  }
-}
-
-static void visit_peers(nm_auto *a, uint64_t now_us) {
-  nm_auto_peer *peer = nm_auto_peer_next(&a->peers, NULL);
-  while (peer != NULL) {
-    nm_auto_peer *next = nm_auto_peer_next(&a->peers, peer);
-    nm_auto_device *device = device_with(a, peer->key.device);
-    if (nm_auto_peer_is_silent(&a->peers, peer, now_us)) {
-      nm_port_remove(peer->user);
-    } else if (nm_auto_peer_is_due(peer, now_us)) {
-      peer->called_us = now_us;
-      if (device != NULL && device->state == NM_DEVICE_LISTENING) {
-        nm_auto_device_call(a, device, peer->key.address);
-      }
-    }
-    peer = next;
-  }
-}
 
 /* ---- devices ---- */
 
@@ -217,7 +73,8 @@ static void follow(nm_auto *a, nm_auto_device *device, uint64_t now_us) {
   } else {
     nm_auto_device_close(device, wanted);
   }
-  set_peers_up(a, device->seen.index, device->state == NM_DEVICE_LISTENING);
+  nm_auto_set_peers_up(a, device->seen.index,
+                       device->state == NM_DEVICE_LISTENING);
   nm_node_ifaces_changed(a->port->node, true);
 }
 
@@ -229,7 +86,7 @@ static void drop_absent(nm_auto *a) {
     nm_auto_device *device = &a->devices[i];
     if (!device->present) {
       nm_auto_device_close(device, NM_DEVICE_DOWN);
-      remove_peers(a, device->seen.index);
+      nm_auto_remove_peers(a, device->seen.index);
       continue;
     }
     if (kept != i) {
@@ -248,7 +105,7 @@ static void drop_absent(nm_auto *a) {
 }
 
 static void note_device(nm_auto *a, const nm_device *found) {
-  nm_auto_device *device = device_with(a, found->index);
+  nm_auto_device *device = nm_auto_device_at(a, found->index);
   if (device == NULL) {
     device = &a->devices[a->device_count++];
     memset(device, 0, sizeof(*device));
@@ -284,7 +141,7 @@ static void scan(nm_auto *a, uint64_t now_us) {
   }
   /* Room for the new ones first. */
   for (int i = 0; i < count; i++) {
-    nm_auto_device *device = device_with(a, a->scratch[i].index);
+    nm_auto_device *device = nm_auto_device_at(a, a->scratch[i].index);
     if (device != NULL) {
       device->present = true;
     }
@@ -345,7 +202,8 @@ static void visit_devices(nm_auto *a, uint64_t now_us) {
     nm_auto_device *device = &a->devices[i];
     if (device->state == NM_DEVICE_FAILED && now_us >= device->retry_due_us) {
       nm_auto_device_open(a, device, now_us);
-      set_peers_up(a, device->seen.index, device->state == NM_DEVICE_LISTENING);
+      nm_auto_set_peers_up(a, device->seen.index,
+                           device->state == NM_DEVICE_LISTENING);
       changed = true;
     }
     if (device->state != NM_DEVICE_LISTENING) {
@@ -354,7 +212,7 @@ static void visit_devices(nm_auto *a, uint64_t now_us) {
     if (now_us >= device->announce_due_us) {
       nm_auto_device_announce(a, device, now_us);
     }
-    look_at_echo(a, device, now_us);
+    nm_auto_look_at_echo(a, device, now_us);
   }
   if (changed) {
     update_up(a);
@@ -371,7 +229,7 @@ static void fire(void *user, nm_timer *timer) {
   }
   if (!port->paused) {
     visit_devices(a, now_us);
-    visit_peers(a, now_us);
+    nm_auto_visit_peers(a, now_us);
   }
   arm(a);
   nm_node_wake(port->node);
@@ -487,63 +345,6 @@ const nm_port_ops nm_port_auto = {.start = start,
                                   .waiting = waiting,
                                   .dispose = dispose};
 
-/* ---- peers as ports ---- */
-
-static int start_peer(nm_port *port) {
-  (void)port;
-  return NM_OK;
-}
-
-static bool put(nm_port *port, nm_span packet) {
-  nm_auto *a = port->automatic;
-  const nm_auto_key *key = &port->peer->key;
-  const nm_auto_device *device = device_with(a, key->device);
-  if (device == NULL || device->data == NULL) {
-    nm_port_count_drop(port, NM_PORT_DROP_OFFLINE);
-    return false;
-  }
-  nm_address to = nm_address_of_ipv6(
-      key->address, a->port->setup->automatic.data_port, key->device);
-  return nm_dgram_send(device->data, port, &to, packet);
-}
-
-static void relieve_peer(nm_port *port) {
-  nm_auto *a = port->automatic;
-  for (uint32_t i = 0; i < a->device_count; i++) {
-    if (a->devices[i].data != NULL) {
-      nm_dgram_go_on(a->devices[i].data);
-    }
-  }
-}
-
-static void pause_peer(nm_port *port, bool on) {
-  (void)port;
-  (void)on;
-}
-
-static void change_peer(nm_port *port) {
-  (void)port;
-}
-
-static void stop_peer(nm_port *port) {
-  nm_auto *a = port->automatic;
-  nm_peer_notice notice = notice_of(port, false);
-  nm_node_tell_peer(port->node, &notice);
-  if (a->last_heard == port) {
-    a->last_heard = NULL;
-  }
-  relieve_peer(port);
-  nm_auto_peer_remove(&a->peers, port->peer);
-  port->peer = NULL;
-}
-
-const nm_port_ops nm_port_auto_peer = {.start = start_peer,
-                                       .send = put,
-                                       .pause = pause_peer,
-                                       .stop = stop_peer,
-                                       .change = change_peer,
-                                       .relieve = relieve_peer};
-
 /* ---- opening ---- */
 
 static int equip(nm_port *port) {
@@ -557,6 +358,8 @@ static int equip(nm_port *port) {
   port->automatic = a;
   a->port = port;
   a->watch_fd = -1;
+  a->token_calls = &nm_auto_token_calls;
+  a->data_calls = &nm_auto_data_calls;
   nm_span group = nm_auto_group(a);
   int status =
       nm_group_address(group, own->scope, own->address_type, a->group_address);
@@ -583,7 +386,7 @@ int nm_port_auto_add(nm_node *node, nm_ask *ask) {
   /* It carries nothing itself: its peers do. */
   setup.spec.sends = false;
   setup.spec.receives = false;
-  int status = nm_port_add(node, &setup, 0, NULL, &port);
+  int status = nm_port_add(node, &setup, 0, &nm_port_auto, NULL, &port);
   nm_wipe(&setup, sizeof(setup));
   if (status != NM_OK) {
     return status;

@@ -58,4 +58,5 @@ const nm_port_ops nm_port_pipe = {.start = start,
                                   .send = put,
                                   .pause = pause_port,
                                   .stop = stop,
-                                  .change = change};
+                                  .change = change,
+                                  NM_PORT_OF_STREAM};

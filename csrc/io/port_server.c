@@ -56,7 +56,8 @@ const nm_port_ops nm_port_tcp_child = {.start = start_child,
                                        .send = put,
                                        .pause = pause_stream,
                                        .stop = stop_stream,
-                                       .change = change_stream};
+                                       .change = change_stream,
+                                       NM_PORT_OF_STREAM};
 
 /* Takes |fd| over in every case. */
 static bool adopt(nm_port *server, int fd, const char *host, uint16_t number,
@@ -66,7 +67,8 @@ static bool adopt(nm_port *server, int fd, const char *host, uint16_t number,
   nm_port_inherit(server, &setup);
   memcpy(setup.host, host, strlen(host) + 1);
   setup.port = number;
-  int status = nm_port_add(server->node, &setup, number, server, &port);
+  int status = nm_port_add(server->node, &setup, number, &nm_port_tcp_child,
+                           server, &port);
   nm_wipe(&setup, sizeof(setup));
   if (status != NM_OK) {
     nm_fd_close(fd);
@@ -280,7 +282,8 @@ int nm_port_serve(nm_node *node, nm_ask *ask) {
   setup.spec.sends = false;
   setup.spec.receives = false;
   nm_port *port = NULL;
-  int status = nm_port_add(node, &setup, bound, NULL, &port);
+  int status =
+      nm_port_add(node, &setup, bound, &nm_port_tcp_server, NULL, &port);
   nm_wipe(&setup, sizeof(setup));
   if (status != NM_OK) {
     nm_fd_close(fd);

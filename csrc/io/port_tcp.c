@@ -253,12 +253,14 @@ const nm_port_ops nm_port_tcp_client = {.start = start,
                                         .send = put,
                                         .pause = pause_port,
                                         .stop = stop,
-                                        .change = change};
+                                        .change = change,
+                                        NM_PORT_OF_STREAM};
 const nm_port_ops nm_port_local = {.start = start,
                                    .send = put,
                                    .pause = pause_port,
                                    .stop = stop,
-                                   .change = change};
+                                   .change = change,
+                                   NM_PORT_OF_STREAM};
 
 /* ---- a shared instance's socket (RNS 2, 5.8) ---- */
 

@@ -382,7 +382,7 @@ int nm_port_udp_add(nm_node *node, nm_ask *ask) {
   if (!listens) {
     memcpy(setup.host, setup.forward_host, sizeof(setup.host));
   }
-  int status = nm_port_add(node, &setup, bound, NULL, &port);
+  int status = nm_port_add(node, &setup, bound, &nm_port_udp, NULL, &port);
   nm_wipe(&setup, sizeof(setup));
   if (status != NM_OK) {
     nm_fd_close(fd);

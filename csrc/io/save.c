@@ -42,12 +42,7 @@ int nm_save_init(nm_node *node, const uint8_t hash_key[16]) {
 void nm_save_dispose(nm_node *node) {
   nm_table_dispose(&node->written);
   memset(&node->written, 0, sizeof(node->written));
-  while (node->orphans != NULL) {
-    nm_orphan *orphan = node->orphans;
-    node->orphans = orphan->next;
-    nm_path_record_dispose(&orphan->record);
-    nm_release(node->mem, orphan);
-  }
+  nm_orphans_dispose(node);
   nm_buffer_dispose(&node->save.bytes);
 }
 
@@ -508,14 +503,6 @@ void nm_save_due(void *user, nm_timer *timer) {
 
 /* The monotonic time at which the wall clock showed |unix_us|, by today's
  * difference. */
-static uint64_t mono_of(nm_now now, int64_t unix_us) {
-  int64_t ago = now.unix_us - unix_us;
-  if (ago >= 0 && (uint64_t)ago >= now.mono_us) {
-    return 0;
-  }
-  return (uint64_t)((int64_t)now.mono_us - ago);
-}
-
 static int load_known(nm_node *node, nm_span body, uint32_t count) {
   nm_reader r = nm_reader_of(body);
   nm_known_record record;
@@ -582,7 +569,7 @@ static int load_tunnels(nm_node *node, nm_span body, uint32_t count) {
       return status;
     }
     if (record.expires_unix_us > now.unix_us) {
-      record.expires_mono_us = mono_of(now, record.expires_unix_us);
+      record.expires_mono_us = nm_mono_of(now, record.expires_unix_us);
       (void)nm_engine_tunnel_put(node->engine, &record, now);
     }
   }
@@ -599,8 +586,8 @@ static int load_tunnel_paths(nm_node *node, nm_span body, uint32_t count) {
     if (status != NM_OK) {
       return status;
     }
-    record.updated_mono_us = mono_of(now, record.updated_unix_us);
-    record.expires_mono_us = mono_of(now, record.expires_unix_us);
+    record.updated_mono_us = nm_mono_of(now, record.updated_unix_us);
+    record.expires_mono_us = nm_mono_of(now, record.expires_unix_us);
     if (record.expires_unix_us > now.unix_us) {
       (void)nm_engine_tunnel_path_put(node->engine, &record);
     }
@@ -671,32 +658,5 @@ void nm_save_load(nm_node *node) {
     if (node->save.carries || table <= NM_STORE_PATHS) {
       load_table(node, (nm_store_table)table);
     }
-  }
-}
-
-void nm_node_adopt_orphans(nm_node *node, nm_iface_id iface,
-                           const uint8_t hash[NM_HASH_SIZE]) {
-  nm_orphan **at = &node->orphans;
-  nm_now now = node->loop->now;
-  while (*at != NULL) {
-    nm_orphan *orphan = *at;
-    if (memcmp(orphan->iface_hash, hash, NM_HASH_SIZE) != 0) {
-      at = &orphan->next;
-      continue;
-    }
-    nm_path_record *record = &orphan->record;
-    *at = orphan->next;
-    record->iface = iface;
-    record->updated_mono_us = mono_of(now, record->updated_unix_us);
-    record->expires_mono_us = mono_of(now, record->expires_unix_us);
-    nm_path_record known;
-    if (nm_engine_path_get(node->engine, &record->destination, &known)) {
-      nm_path_record_dispose(&known); /* something newer was learned */
-    } else if (!nm_engine_is_barred(node->engine, &record->destination)) {
-      (void)nm_engine_path_put(node->engine, record);
-    }
-    nm_path_record_dispose(record);
-    nm_release(node->mem, orphan);
-    node->stats.orphan_paths--;
   }
 }

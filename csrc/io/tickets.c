@@ -54,18 +54,6 @@ void nm_tickets_dispose(nm_tickets *tickets) {
   nm_table_dispose(&tickets->by_subject);
 }
 
-nm_ticket *nm_ticket_new(const nm_mem *mem, uint64_t ticket) {
-  nm_ticket *made = nm_alloc_zero(mem, 1, sizeof(*made));
-  if (made != NULL) {
-    made->ticket = ticket;
-  }
-  return made;
-}
-
-void nm_ticket_free(const nm_mem *mem, nm_ticket *ticket) {
-  nm_release(mem, ticket);
-}
-
 static bool put(nm_tickets *tickets, nm_ticket *ticket, uint64_t subject) {
   ticket->subject = subject;
   if (nm_table_find(&tickets->by_subject, &subject) != NULL ||
@@ -134,4 +122,12 @@ bool nm_tickets_find(const nm_tickets *tickets, uint64_t number, nm_op_id *op,
     *op = subject;
   }
   return true;
+}
+
+void nm_ask_started(nm_node *node, nm_ask *ask, nm_op_id op) {
+  ask->reply.op = op;
+  if (op != 0) {
+    (void)nm_tickets_put_op(&node->tickets, ask->ticket, op);
+    ask->ticket = NULL;
+  }
 }

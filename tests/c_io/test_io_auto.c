@@ -9,9 +9,9 @@
 #include "io_support.h"
 #include "support.h"
 
+#include "io/auto.h"
 #include "io/auto_peers.h"
 #include "io/devices.h"
-#include "io/port_auto.h"
 
 #include <errno.h>
 #include <fcntl.h>

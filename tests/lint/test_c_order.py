@@ -37,7 +37,7 @@ def calls_upwards(sources: dict[str, str], order: list[str]) -> set[tuple[str, s
     }
 
 
-@pytest.mark.parametrize("room", ["stack", "sim", "lxmf"])
+@pytest.mark.parametrize("room", ["stack", "sim", "lxmf", "io"])
 def test_files_call_what_stands_before_them(room: str) -> None:
     folder = ROOT / "csrc" / room
     order = listed((folder / "internal.h").read_text())

@@ -1,8 +1,9 @@
-/* The inside of AUTO ports: port_auto.c (the port, its peers, its time) and
- * auto_device.c (the sockets of one network device).
+/* The inside of AUTO ports: auto_device.c (the sockets of one network device),
+ * auto_ports.c (the peers) and port_auto.c (the port and its time). A file
+ * calls only those that stand before it.
  */
-#ifndef NM_IO_PORT_AUTO_H
-#define NM_IO_PORT_AUTO_H
+#ifndef NM_IO_AUTO_H
+#define NM_IO_AUTO_H
 
 #include "io/auto_peers.h"
 #include "io/devices.h"
@@ -32,6 +33,8 @@ typedef struct nm_auto_device {
 
 typedef struct nm_auto {
   nm_port *port;
+  const nm_dgram_calls *token_calls; /* of the sockets that hear tokens */
+  const nm_dgram_calls *data_calls;
   uint8_t group_address[16];
   nm_auto_peers peers;
   nm_recent recent;
@@ -50,15 +53,6 @@ static inline nm_span nm_auto_group(const nm_auto *a) {
   return nm_span_of(group, strlen(group));
 }
 
-/* port_auto.c */
-
-/* A token that fits came in from |address| on |device|. */
-void nm_auto_hear_token(nm_auto *a, nm_auto_device *device,
-                        const uint8_t address[16]);
-/* The peer's port, or NULL when there is no such peer. */
-nm_port *nm_auto_peer_port(nm_auto *a, const uint8_t address[16],
-                           uint32_t index);
-
 /* auto_device.c */
 
 /* Begins to listen on the device; its state says whether it does. */
@@ -74,5 +68,19 @@ void nm_auto_device_call(nm_auto *a, nm_auto_device *device,
 /* Whether an address is one of a device's own that listens. */
 bool nm_auto_device_owns(const nm_auto_device *device,
                          const uint8_t address[16]);
+
+/* auto_ports.c */
+
+extern const nm_dgram_calls nm_auto_token_calls;
+extern const nm_dgram_calls nm_auto_data_calls;
+/* The device of the system's |index|, or NULL. */
+nm_auto_device *nm_auto_device_at(nm_auto *a, uint32_t index);
+/* Looks whether own multicast went missing on |device|, or is back. */
+void nm_auto_look_at_echo(nm_auto *a, nm_auto_device *device, uint64_t now_us);
+/* The peers of a device that went or came back. */
+void nm_auto_set_peers_up(nm_auto *a, uint32_t index, bool up);
+void nm_auto_remove_peers(nm_auto *a, uint32_t index);
+/* Removes peers that are silent, calls those that are due. */
+void nm_auto_visit_peers(nm_auto *a, uint64_t now_us);
 
 #endif
