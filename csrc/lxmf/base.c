@@ -93,6 +93,12 @@ static bool announced_by(nm_router *router, const nm_destination_hash *hash,
          has_data;
 }
 
+bool nm_router_knows(nm_router *router, const nm_destination_hash *hash) {
+  nm_identity identity;
+  return nm_engine_recall(router->engine, hash, &identity, NULL, NULL,
+                          router->now);
+}
+
 bool nm_router_delivery_of(nm_router *router,
                            const nm_destination_hash *recipient,
                            nm_lxmf_delivery *delivery) {

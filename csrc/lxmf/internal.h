@@ -210,7 +210,8 @@ typedef struct nm_sync {
   double progress;
   bool has_news;
   bool ended;
-  nm_timer timer; /* how long a path is waited for */
+  uint32_t unknown; /* times that the node did not know who asks */
+  nm_timer timer;   /* how long a path is waited for; then, when to ask again */
 } nm_sync;
 
 struct nm_router {
@@ -274,6 +275,8 @@ uint64_t nm_router_round_trip(const nm_router *router,
                               const nm_destination_hash *target);
 bool nm_router_has_path(const nm_router *router,
                         const nm_destination_hash *target);
+/* Whether its keys are known. */
+bool nm_router_knows(nm_router *router, const nm_destination_hash *hash);
 /* What a recipient, or the node that is set, last announced; false when
  * nothing is known or it says nothing. Valid until the engine's next call. */
 bool nm_router_delivery_of(nm_router *router,

@@ -90,6 +90,15 @@ static void start_step(nm_letter *letter) {
   }
 }
 
+/* What is encrypted for a recipient that is not known yet waits with what is
+ * for the recipient itself, and goes to the node from there. */
+static const nm_destination_hash *leads_to(const nm_letter *letter) {
+  bool to_node = letter->method == NM_LXMF_PROPAGATED &&
+                 (letter->sealed != NULL || letter->data != NULL ||
+                  nm_router_knows(letter->router, &letter->recipient));
+  return to_node ? &letter->router->node : &letter->recipient;
+}
+
 /* The step that the letter stands at, or a later one that is possible; false
  * when none is left. */
 static bool enter_step(nm_letter *letter) {
@@ -105,9 +114,7 @@ static bool enter_step(nm_letter *letter) {
     return false;
   }
   start_step(letter);
-  nm_lane *lane = nm_lane_of(router, letter->method == NM_LXMF_PROPAGATED
-                                         ? &router->node
-                                         : &letter->recipient);
+  nm_lane *lane = nm_lane_of(router, leads_to(letter));
   if (lane != NULL) {
     nm_lane_join(lane, letter);
   }

@@ -234,7 +234,8 @@ int nm_router_set_node(nm_router *router, const nm_destination_hash *node,
 
 /* Fetches what a node holds for a mailbox: at most |most| messages (0: all);
  * |node| NULL: the one that was set. |retain| leaves them there. What was told
- * of (and taken) is acknowledged; what could not be decrypted is not. Ends with
+ * of (and taken) is acknowledged; what could not be decrypted is not. A node
+ * that does not know who asks is told and asked again, four times. Ends with
  * NM_MAIL_SYNC. NM_E(MISSING) without the mailbox or a node, NM_E(STATE) while
  * a fetch for it is under way, NM_E(MEMORY). */
 int nm_router_sync(nm_router *router, const nm_destination_hash *mailbox,

@@ -14,6 +14,12 @@
 #define PATH_WAIT_MIN_US 10000000u
 /* Ids that are asked for at once; the rest comes with the next fetch. */
 #define WANT_MAX 16384
+/* A medium that reorders or loses brings the request before, or without, the
+ * packet that says who asks. Both are sent again after some round trips of the
+ * link, each time twice as many. */
+#define UNKNOWN_MAX 4
+#define AGAIN_MIN_US 250000u
+#define AGAIN_MAX_US 30000000u
 
 static void ask_list(nm_sync *sync) {
   nm_lxmf_get get = {.want = {.nil = true}, .have = {.nil = true}};
@@ -100,7 +106,25 @@ static void take_messages(nm_sync *sync, nm_lxmf_get_answer *answer) {
 
 /* ---- what comes ---- */
 
+static void ask_again_later(nm_sync *sync) {
+  nm_router *router = sync->router;
+  nm_link_info info;
+  uint64_t wait = AGAIN_MIN_US;
+  if (nm_engine_link_info(router->engine, sync->ref, &info) == NM_OK &&
+      info.rtt_us > wait) {
+    wait = info.rtt_us < AGAIN_MAX_US ? info.rtt_us : AGAIN_MAX_US;
+  }
+  nm_router_arm(router, &sync->timer,
+                router->now.mono_us + (wait << sync->unknown));
+  sync->unknown++;
+}
+
 static void refused(nm_sync *sync, uint64_t error) {
+  if (error == NM_LXMF_ERROR_NO_IDENTITY && sync->unknown < UNKNOWN_MAX &&
+      sync->stage == NM_SYNC_LISTING) {
+    ask_again_later(sync);
+    return;
+  }
   nm_sync_end(sync, error == NM_LXMF_ERROR_NO_IDENTITY
                         ? NM_LXMF_SYNC_NO_IDENTITY
                     : error == NM_LXMF_ERROR_NO_ACCESS ? NM_LXMF_SYNC_NO_ACCESS
@@ -131,14 +155,13 @@ static void progressed(nm_sync *sync, const nm_event *event) {
   }
 }
 
-static void identify(nm_sync *sync) {
+static void introduce(nm_sync *sync) {
   nm_router *router = sync->router;
   const nm_mailbox *mailbox = nm_mailbox_find(router, &sync->mailbox);
   if (mailbox == NULL) {
     nm_sync_end(sync, NM_LXMF_SYNC_FAILED);
     return;
   }
-  nm_sync_set(sync, NM_LXMF_SYNC_LINK_ESTABLISHED);
   (void)nm_engine_link_identify_now(router->engine, sync->ref,
                                     nm_mailbox_identity(mailbox), router->now);
   ask_list(sync);
@@ -150,7 +173,8 @@ void nm_sync_event(nm_sync *sync, const nm_event *event) {
     progressed(sync, event);
     break;
   case NM_EVENT_LINK_ACTIVE:
-    identify(sync);
+    nm_sync_set(sync, NM_LXMF_SYNC_LINK_ESTABLISHED);
+    introduce(sync);
     break;
   case NM_EVENT_RESPONSE:
     sync->op = 0;
@@ -196,10 +220,14 @@ void nm_syncs_path(nm_router *router, const nm_destination_hash *node) {
   }
 }
 
-static void no_path(void *user, nm_timer *timer) {
+static void waited(void *user, nm_timer *timer) {
   (void)user;
-  nm_sync_end((nm_sync *)(void *)((char *)timer - offsetof(nm_sync, timer)),
-              NM_LXMF_SYNC_NO_PATH);
+  nm_sync *sync = (nm_sync *)(void *)((char *)timer - offsetof(nm_sync, timer));
+  if (sync->stage == NM_SYNC_FINDING) {
+    nm_sync_end(sync, NM_LXMF_SYNC_NO_PATH);
+  } else {
+    introduce(sync);
+  }
 }
 
 static void find_path(nm_sync *sync) {
@@ -252,7 +280,7 @@ int nm_router_sync(nm_router *router, const nm_destination_hash *mailbox,
   sync->retain = retain;
   sync->limit_kb = box->limit_kb;
   sync->response_max = (size_t)box->limit_kb * 1000 + NM_MTU;
-  sync->timer.fire = no_path;
+  sync->timer.fire = waited;
   nm_buffer_init(&sync->have, router->mem, NULL, 0, 0);
   sync->next = router->syncs;
   router->syncs = sync;

@@ -49,14 +49,66 @@ static nm_work start_stamp(nm_letter *letter,
   return submit(letter, work);
 }
 
+/* One more request for the path to |target|, as often as the medium bears; what
+ * it brings is looked at when it comes. */
+static nm_work ask(nm_letter *letter, const nm_destination_hash *target,
+                   nm_stage stage) {
+  nm_lane *lane = nm_lane_of(letter->router, target);
+  letter->attempts++;
+  if (lane == NULL || letter->attempts >= letter->attempts_max) {
+    return impossible(letter, stage);
+  }
+  letter->stage = stage;
+  nm_gate_ask(lane);
+  nm_letter_schedule(letter, true);
+  nm_letter_arm(letter);
+  return NM_WORK_UNDER_WAY;
+}
+
+/* The node's cost is asked for with its path. */
+static nm_work ask_cost(nm_letter *letter) {
+  if (!nm_letter_due(letter)) {
+    nm_letter_arm(letter);
+    return NM_WORK_UNDER_WAY;
+  }
+  return ask(letter, &letter->lane->target, NM_STAGE_PATH);
+}
+
+/* So are the keys of the recipient. A path without them does not help. */
+static nm_work ask_identity(nm_letter *letter) {
+  if (letter->next_us != 0 && letter->router->now.mono_us <= letter->next_us) {
+    nm_letter_arm(letter);
+    return NM_WORK_UNDER_WAY;
+  }
+  return ask(letter, &letter->recipient, NM_STAGE_IDENTITY);
+}
+
+/* From the recipient's lane, where it waited for the keys. */
+static bool move_to_node(nm_letter *letter) {
+  nm_lane *lane = nm_lane_of(letter->router, &letter->router->node);
+  if (lane == letter->lane) {
+    return true;
+  }
+  if (lane == NULL) {
+    return false;
+  }
+  nm_lane_wake(letter->lane);
+  nm_lane_leave(letter);
+  nm_lane_join(lane, letter);
+  nm_router_disarm(letter->router, &letter->timer);
+  letter->attempts = 0;
+  letter->next_us = 0;
+  letter->awaiting_path = false;
+  letter->stage = NM_STAGE_NONE;
+  return true;
+}
+
 static nm_work start_seal(nm_letter *letter) {
   nm_router *router = letter->router;
   nm_identity identity;
-  nm_span data;
-  bool has_data = false;
-  if (!nm_engine_recall(router->engine, &letter->recipient, &identity, &data,
-                        &has_data, router->now)) {
-    return impossible(letter, NM_STAGE_IDENTITY);
+  if (!nm_engine_recall(router->engine, &letter->recipient, &identity, NULL,
+                        NULL, router->now)) {
+    return ask_identity(letter);
   }
   nm_mail_job *work = nm_router_new_work(router, NM_MAIL_JOB_SEAL, letter);
   if (work != NULL) {
@@ -66,7 +118,7 @@ static nm_work start_seal(nm_letter *letter) {
     work->has_ratchet = nm_engine_ratchet_of(router->engine, &letter->recipient,
                                              work->ratchet, router->now);
   }
-  if (work == NULL || work->identity == NULL ||
+  if (work == NULL || work->identity == NULL || !move_to_node(letter) ||
       nm_entropy_fill(&router->entropy, work->ephemeral,
                       sizeof(work->ephemeral)) != NM_OK ||
       nm_entropy_fill(&router->entropy, work->iv, sizeof(work->iv)) != NM_OK) {
@@ -74,22 +126,6 @@ static nm_work start_seal(nm_letter *letter) {
     return impossible(letter, NM_STAGE_NONE);
   }
   return submit(letter, work);
-}
-
-/* The node's cost is asked for with its path, as often as a path would be. */
-static nm_work ask_cost(nm_letter *letter) {
-  if (!nm_letter_due(letter)) {
-    nm_letter_arm(letter);
-    return NM_WORK_UNDER_WAY;
-  }
-  letter->attempts++;
-  if (letter->attempts >= letter->attempts_max) {
-    return impossible(letter, NM_STAGE_PATH);
-  }
-  nm_gate_ask(letter->lane);
-  nm_letter_schedule(letter, true);
-  nm_letter_arm(letter);
-  return NM_WORK_UNDER_WAY;
 }
 
 static nm_work start_node_work(nm_letter *letter) {

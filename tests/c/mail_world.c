@@ -125,6 +125,7 @@ static void on_mail(world *w, world_box *box, const nm_mail *mail) {
     on_worked(w, mail);
   } else if (mail->kind == NM_MAIL_SYNC && mail->sync_ended) {
     box->synced = mail->sync_state == NM_LXMF_SYNC_COMPLETE;
+    w->unknown_ends += mail->sync_state == NM_LXMF_SYNC_NO_IDENTITY;
   }
 }
 

@@ -74,7 +74,9 @@ typedef struct world {
   int stored_count;
   uint64_t cuts;
   uint64_t crashes;
-  uint64_t again; /* messages that came again and were known by the store */
+  uint64_t again;   /* messages that came again and were known by the store */
+  uint64_t unknown; /* answers of the node that it does not know who asks */
+  uint64_t unknown_ends; /* fetches that ended with that */
 } world;
 
 /* |boxes| mailboxes; each cable loses up to |loss_ppm| of the frames. */

@@ -17,8 +17,11 @@ typedef struct world {
   mail_net m;
   nm_destination_hash node;
   uint32_t cost;
-  bool refuses;                 /* uploads, whatever their stamp */
-  uint64_t error;               /* of requests, or 0 */
+  bool refuses;   /* uploads, whatever their stamp */
+  uint64_t error; /* of requests, or 0 */
+  int unknown;    /* requests that find nobody identified */
+  int requests;
+  int identified;
   nm_block *stored[STORED_MAX]; /* without their stamps */
   int count;
   int uploads;
@@ -100,9 +103,11 @@ static void on_get(world *w, const nm_event *event) {
   nm_fault fault;
   uint8_t bytes[8192];
   nm_writer out = nm_writer_of(bytes, sizeof(bytes));
-  if (w->error != 0) {
+  w->requests++;
+  if (w->error != 0 || w->requests <= w->unknown) {
     nm_writer_u8(&out, 0xcc);
-    nm_writer_u8(&out, (uint8_t)w->error);
+    nm_writer_u8(
+        &out, (uint8_t)(w->error != 0 ? w->error : NM_LXMF_ERROR_NO_IDENTITY));
   } else {
     NM_CHECK_OK(nm_lxmf_get_decode(nm_block_span(event->data), &get, &fault));
     forget(w, &get.have);
@@ -137,6 +142,8 @@ static void play(void *user, int engine, nm_event *event) {
     on_upload(w, event);
   } else if (event->kind == NM_EVENT_REQUEST) {
     on_get(w, event);
+  } else if (event->kind == NM_EVENT_LINK_IDENTIFIED) {
+    w->identified++;
   }
 }
 
@@ -164,7 +171,8 @@ static void announce_node(world *w) {
   mail_settle(&w->m);
 }
 
-static world *with_node(void) {
+/* Clients at both ends of a node, which passes nothing on. */
+static world *with_strangers(void) {
   world *w = nm_test_scratch(sizeof(*w));
   static const char PATH[] = "/get";
   memset(w, 0, sizeof(*w));
@@ -177,14 +185,21 @@ static world *with_node(void) {
   NM_CHECK_OK(nm_engine_handle(w->m.n.engines[NODE], &w->node,
                                nm_span_of(PATH, 4), NM_ALLOW_ALL, NULL, 0));
   announce_node(w);
-  /* The node is no transport node: who is behind it is put in by hand. */
+  for (int i = 0; i < 3; i += 2) {
+    NM_CHECK_OK(nm_router_set_node(w->m.routers[i], &w->node, 0, w->m.n.now));
+  }
+  mail_forget(&w->m);
+  return w;
+}
+
+/* The same that know of each other: it is put in by hand. */
+static world *with_node(void) {
+  world *w = with_strangers();
   for (int i = 0; i < 3; i += 2) {
     nm_identity other = net_identity((uint8_t)(3 - i));
     NM_CHECK_OK(nm_engine_remember(w->m.n.engines[i], &w->m.boxes[2 - i],
                                    &other, NULL, w->m.n.now));
-    NM_CHECK_OK(nm_router_set_node(w->m.routers[i], &w->node, 0, w->m.n.now));
   }
-  mail_forget(&w->m);
   return w;
 }
 
@@ -337,6 +352,67 @@ NM_TEST(what_cannot_be_decrypted_stays_on_the_node) {
   end_world(w);
 }
 
+NM_TEST(a_node_that_does_not_know_who_asks_is_told_and_asked_again) {
+  world *w = with_node();
+  uint8_t id[NM_HASH_SIZE];
+  upload(w, 10, id);
+  w->unknown = 4;
+  fetch(w, 0, false);
+  check_sync(w, NM_LXMF_SYNC_COMPLETE, 1);
+  /* Four in vain, the list, the message and what may go. */
+  NM_CHECK_INT(w->requests, 7);
+  NM_CHECK_INT(w->count, 0);
+  /* A node that does not look at it is not asked for ever. */
+  w->requests = 0;
+  w->unknown = 100;
+  fetch(w, 0, false);
+  check_sync(w, NM_LXMF_SYNC_NO_IDENTITY, 0);
+  NM_CHECK_INT(w->requests, 5);
+  end_world(w);
+}
+
+NM_TEST(a_fetch_that_is_cancelled_does_not_ask_again) {
+  world *w = with_node();
+  w->unknown = 1;
+  NM_CHECK_OK(nm_router_sync(w->m.routers[2], &w->m.boxes[2], NULL, 0, false,
+                             w->m.n.now));
+  mail_pass(&w->m, 100000);
+  NM_CHECK_INT(w->requests, 1);
+  NM_CHECK_OK(
+      nm_router_sync_cancel(w->m.routers[2], &w->m.boxes[2], w->m.n.now));
+  mail_pass(&w->m, 5000000);
+  check_sync(w, NM_LXMF_SYNC_IDLE, 0);
+  NM_CHECK_INT(w->requests, 1);
+  end_world(w);
+}
+
+/* Loses the packets in which a link's initiator says who it is. */
+static bool lose_identify(void *user, int from, nm_span raw) {
+  int *left = user;
+  nm_packet packet;
+  nm_fault fault;
+  if (from == 2 && *left > 0 &&
+      nm_packet_parse(raw, &packet, &fault) == NM_OK &&
+      packet.context == NM_CONTEXT_LINKIDENTIFY) {
+    (*left)--;
+    return false;
+  }
+  return true;
+}
+
+NM_TEST(a_lost_identification_is_made_again) {
+  world *w = with_node();
+  int left = 2;
+  w->m.n.wires[1].filter = lose_identify;
+  w->m.n.wires[1].user = &left;
+  w->unknown = 2;
+  fetch(w, 0, false);
+  check_sync(w, NM_LXMF_SYNC_COMPLETE, 0);
+  NM_CHECK_INT(left, 0);
+  NM_CHECK_INT(w->identified, 1);
+  end_world(w);
+}
+
 NM_TEST(a_fetch_ends_with_its_reason) {
   static const struct {
     uint64_t error;
@@ -367,5 +443,89 @@ NM_TEST(a_fetch_ends_with_its_reason) {
                   NM_E(STATE));
   mail_pass(&w->m, 60000000);
   check_sync(w, NM_LXMF_SYNC_NO_PATH, 0);
+  end_world(w);
+}
+
+/* ---- recipients that are not known ---- */
+
+static uint64_t asked(const world *w) {
+  nm_router_stats stats;
+  nm_router_stats_read(w->m.routers[0], &stats);
+  return stats.path_requests;
+}
+
+/* Joins the clients. */
+static int cut_wire(world *w) {
+  int wire = net_join(&w->m.n, 0, 2, "tcp");
+  NM_CHECK(wire >= 0);
+  w->m.n.wires[wire].cut = true;
+  return wire;
+}
+
+NM_TEST(an_unknown_recipient_is_asked_for_before_a_message_goes_to_the_node) {
+  world *w = with_strangers();
+  uint8_t id[NM_HASH_SIZE];
+  nm_policy policy = mail_by(NM_LXMF_PROPAGATED);
+  int wire = cut_wire(w);
+  NM_CHECK_OK(mail_send(&w->m, 0, 2, 10, &policy, id));
+  mail_pass(&w->m, 2000000);
+  NM_CHECK_INT(asked(w), 1);
+  NM_CHECK_INT(mail_count(&w->m, 0, NM_MAIL_STATE), 0);
+  /* What makes it known is an event: no timer is waited for. */
+  w->m.n.wires[wire].cut = false;
+  mail_announce(&w->m, 2);
+  mail_pass(&w->m, 1500000);
+  NM_CHECK_INT(mail_state(&w->m, 0, id), NM_LXMF_SENT);
+  NM_CHECK_INT(w->count, 1);
+  fetch(w, 0, false);
+  check_sync(w, NM_LXMF_SYNC_COMPLETE, 1);
+  end_world(w);
+}
+
+NM_TEST(a_recipient_that_stays_unknown_is_the_reason_of_the_failure) {
+  static const struct {
+    uint64_t budget_us;
+    uint64_t within_us;
+    uint64_t asks;
+  } CASES[] = {
+      {0, 60000000, 4},
+      {5000000, 5500000, 1},
+  };
+  for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+    world *w = with_strangers();
+    uint8_t id[NM_HASH_SIZE];
+    nm_policy policy = mail_by(NM_LXMF_PROPAGATED);
+    policy.steps[0].budget_us = CASES[i].budget_us;
+    (void)cut_wire(w);
+    NM_CHECK_OK(mail_send(&w->m, 0, 2, 10, &policy, id));
+    mail_pass(&w->m, 4500000);
+    NM_CHECK_INT(mail_count(&w->m, 0, NM_MAIL_STATE), 0);
+    mail_pass(&w->m, CASES[i].within_us - 4500000);
+    NM_CHECK_INT(mail_state(&w->m, 0, id), NM_LXMF_FAILED);
+    NM_CHECK_INT(mail_last(&w->m, 0, NM_MAIL_STATE)->stage, NM_STAGE_IDENTITY);
+    NM_CHECK_INT(asked(w), CASES[i].asks);
+    end_world(w);
+  }
+}
+
+/* The one that waits for keys lies in the recipient's lane with others, which
+ * end on their own. */
+NM_TEST(messages_by_two_ways_wait_for_one_unknown_recipient) {
+  world *w = with_strangers();
+  uint8_t ids[3][NM_HASH_SIZE];
+  static const nm_lxmf_method WAYS[] = {NM_LXMF_DIRECT, NM_LXMF_PROPAGATED,
+                                        NM_LXMF_OPPORTUNISTIC};
+  int wire = cut_wire(w);
+  for (size_t i = 0; i < 3; i++) {
+    nm_policy policy = mail_by(WAYS[i]);
+    NM_CHECK_OK(mail_send(&w->m, 0, 2, 10 + i, &policy, ids[i]));
+  }
+  mail_pass(&w->m, 3000000);
+  w->m.n.wires[wire].cut = false;
+  mail_announce(&w->m, 2);
+  mail_pass(&w->m, 5000000);
+  NM_CHECK_INT(mail_state(&w->m, 0, ids[0]), NM_LXMF_DELIVERED);
+  NM_CHECK_INT(mail_state(&w->m, 0, ids[1]), NM_LXMF_SENT);
+  NM_CHECK_INT(mail_state(&w->m, 0, ids[2]), NM_LXMF_DELIVERED);
   end_world(w);
 }

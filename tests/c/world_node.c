@@ -148,7 +148,8 @@ static void on_get(world *w, const nm_event *event) {
   uint8_t *bytes = nm_test_scratch(ANSWER_MAX);
   nm_writer out = nm_writer_of(bytes, ANSWER_MAX);
   const world_box *box = who_asks(w, event);
-  if (box == NULL) { /* the packet that says who asks was lost */
+  if (box == NULL) { /* the packet that says who asks was lost, or is late */
+    w->unknown++;
     nm_writer_u8(&out, 0xcc);
     nm_writer_u8(&out, NM_LXMF_ERROR_NO_IDENTITY);
     answer(w, event, nm_writer_done(&out));
