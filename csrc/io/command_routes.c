@@ -113,12 +113,10 @@ static int run_path_list(nm_node *node, nm_ask *ask) {
 }
 
 static int run_path_put(nm_node *node, nm_ask *ask) {
-  node->save.touched = true;
   return nm_engine_path_put(node->engine, &ask->c.u.path);
 }
 
 static int run_path_drop(nm_node *node, nm_ask *ask) {
-  node->save.touched = true;
   return nm_engine_drop_path(node->engine, &ask->c.destination,
                              node->loop->now);
 }
@@ -148,7 +146,6 @@ static int recalled(nm_node *node, nm_ask *ask, bool found,
   if (!found) {
     return NM_E(MISSING);
   }
-  node->save.touched = true;
   memcpy(ask->reply.public_key, identity->public_key, NM_PUBLIC_SIZE);
   ask->reply.number = nm_engine_is_blackholed(node->engine, &identity->hash);
   ask->reply.has_data = has;
@@ -180,14 +177,12 @@ static int run_recall_identity(nm_node *node, nm_ask *ask) {
 
 static int run_remember(nm_node *node, nm_ask *ask) {
   nm_span app_data = data_of(ask);
-  node->save.touched = true;
   return nm_engine_remember(node->engine, &ask->c.destination, ask->identity,
                             ask->c.data != NULL ? &app_data : NULL,
                             node->loop->now);
 }
 
 static int run_retain(nm_node *node, nm_ask *ask) {
-  node->save.touched = true;
   return nm_engine_retain(node->engine, &ask->c.destination, ask->c.on);
 }
 
@@ -233,17 +228,14 @@ static int run_known_list(nm_node *node, nm_ask *ask) {
 }
 
 static int run_known_put(nm_node *node, nm_ask *ask) {
-  node->save.touched = true;
   return nm_engine_known_put(node->engine, &ask->c.u.known);
 }
 
 static int run_known_drop(nm_node *node, nm_ask *ask) {
-  node->save.touched = true;
   return nm_engine_known_drop(node->engine, &ask->c.destination);
 }
 
 static int run_known_clean(nm_node *node, nm_ask *ask) {
-  node->save.touched = true;
   ask->reply.number =
       (int64_t)nm_engine_known_clean(node->engine, node->loop->now);
   return NM_OK;
@@ -252,19 +244,16 @@ static int run_known_clean(nm_node *node, nm_ask *ask) {
 /* ---- the blackhole list ---- */
 
 static int run_blackhole(nm_node *node, nm_ask *ask) {
-  node->save.touched = true;
   return nm_engine_blackhole(node->engine, &ask->c.identity,
                              ask->c.until_unix_us, data_of(ask),
                              node->loop->now);
 }
 
 static int run_unblackhole(nm_node *node, nm_ask *ask) {
-  node->save.touched = true;
   return nm_engine_unblackhole(node->engine, &ask->c.identity);
 }
 
 static int run_blackhole_put(nm_node *node, nm_ask *ask) {
-  node->save.touched = true;
   return nm_engine_blackhole_put(node->engine, &ask->c.u.blackhole,
                                  node->loop->now);
 }
@@ -328,13 +317,11 @@ static int run_table_list(nm_node *node, nm_ask *ask) {
 }
 
 static int run_table_put(nm_node *node, nm_ask *ask) {
-  node->save.touched = true;
   return nm_engine_table_put(node->engine, ask->c.u.entry.table,
                              &ask->c.u.entry.record, node->loop->now);
 }
 
 static int run_table_drop(nm_node *node, nm_ask *ask) {
-  node->save.touched = true;
   return nm_engine_table_drop(node->engine, ask->c.u.entry.table,
                               &ask->c.u.entry.record);
 }
@@ -371,7 +358,6 @@ static int run_filter_has(nm_node *node, nm_ask *ask) {
 }
 
 static int run_filter_put(nm_node *node, nm_ask *ask) {
-  node->save.touched = true;
   nm_engine_filter_put(node->engine, &ask->c.hash);
   return NM_OK;
 }

@@ -4,12 +4,14 @@
  *
  * A file calls only files that stand before it here:
  *   system, iface, postbox, published, recent, devices, udp, flaps, auto_peers
- *   store, store_codec, loop_base, pool, node_base, partials, files, resolve
+ *   store, store_table, store_codec, loop_base, pool, node_base, partials
+ *   files, resolve
  *   mail_store_trouble, mail_store_sql, mail_store_body, mail_store_schema
  *   mail_store_quota, mail_store_write, mail_store, mail_store_read
  *   mail_store_find, mail_store_lists, mail_store_check, mail_load
  *   asks, node_event, ring, outbox, tickets
- *   orphans, port, save, mail_entries, mail_keep, mail_told, mail, jobs
+ *   orphans, port, save_jobs, save_load, save
+ *   mail_entries, mail_keep, mail_told, mail, jobs
  *   conn, conn_out, port_pipe, port_tcp, port_server, dgram, port_udp
  *   auto_device, auto_ports, port_auto, port_user, publish
  *   command_routes, command_links, command_channels, command_local
@@ -183,32 +185,62 @@ typedef enum nm_node_phase {
   NM_NODE_IS_GONE     /* the loop has let go of it */
 } nm_node_phase;
 
+/* Another way to the destination of such a path. */
+typedef struct nm_orphan_way {
+  uint8_t iface_hash[NM_HASH_SIZE];
+  nm_alternative_record record;
+} nm_orphan_way;
+
 /* A path that waits for its interface, loaded from storage. */
 typedef struct nm_orphan {
-  struct nm_orphan *next;
+  nm_table_link link;
+  nm_destination_hash destination;
   uint8_t iface_hash[NM_HASH_SIZE];
   nm_path_record record;
+  nm_orphan_way *ways;
+  uint32_t way_count;
+  struct crowd *crowd;    /* those that wait for the same interface */
+  struct nm_orphan *next; /* of them */
+  struct nm_orphan **at;  /* what points here */
 } nm_orphan;
 
-/* A save of known destinations and paths, a few records per turn. */
+typedef struct nm_orphans {
+  nm_table paths;       /* nm_orphan by destination */
+  nm_table crowds;      /* by interface */
+  struct crowd *called; /* whose interface came: they come back by and by */
+} nm_orphans;
+
+typedef enum nm_save_phase {
+  NM_SAVE_REMOVED, /* keys of what was removed */
+  NM_SAVE_ENTRIES,
+  NM_SAVE_ORPHANS, /* paths that wait for their interface */
+  NM_SAVE_END
+} nm_save_phase;
+
+typedef struct nm_save_table {
+  nm_store_size size; /* on disk */
+  bool whole;         /* this save writes it whole */
+  bool failed;        /* the last one lost what it took: write it whole */
+} nm_save_table;
+
+/* A save of the tables, a few records per turn. */
 typedef struct nm_save {
   bool running;
-  int table;            /* an nm_store_table */
-  bool carries;         /* a transport node: it keeps what only that has */
-  bool whole;           /* this save writes the filter too */
-  uint32_t since_whole; /* saves since the last one that did */
-  bool kept[NM_STORE_TABLES]; /* a file is there, which may need emptying */
+  bool carries;     /* a transport node: it keeps what only that has */
+  bool with_filter; /* this save takes the filter too */
+  bool begun;       /* a part of this table is on its way */
+  int table;        /* an nm_kept_table */
+  nm_save_phase phase;
+  uint32_t since_filter; /* saves since the last one that took it */
   uint64_t cursor;
   nm_buffer bytes;
-  uint32_t count;
+  uint32_t count; /* of records in `bytes` */
   int status;
-  uint32_t writes;       /* handed to the storage thread, not yet back */
-  nm_ask *asks;          /* PERSIST commands that this save answers */
-  nm_ask *later;         /* those that came while it ran: the next one */
-  bool again;            /* another save follows this one */
-  uint64_t inputs;       /* the engine's count when it began */
-  uint64_t whole_inputs; /* the same of the last one that was whole */
-  bool touched; /* a command changed tables since the last save began */
+  uint32_t writes; /* parts on the storage thread */
+  nm_ask *asks;    /* PERSIST commands that this save answers */
+  nm_ask *later;   /* those that came while it ran: the next one */
+  bool again;      /* another save follows this one */
+  nm_save_table tables[NM_KEPT_TABLES];
 } nm_save;
 
 /* The newest content that this process stored under a name. */
@@ -294,9 +326,11 @@ typedef struct nm_node {
   nm_save save;
   uint64_t save_interval_us;
   nm_table written;
-  nm_orphan *orphans;
-  int aside[NM_STORE_TABLES + 1]; /* why files were set aside at the start:
-                                     the tables, then the identity; or 0 */
+  nm_orphans orphans;
+  /* Why files were set aside at the start, or 0: the tables, then the identity;
+   * the changes of the tables. */
+  int aside[NM_KEPT_TABLES + 1];
+  int aside_changes[NM_KEPT_TABLES];
   bool ports_removed;
   bool without_timers;
   nm_node_stats stats;
@@ -410,30 +444,55 @@ bool nm_node_may_resume(const nm_node *node);
  * place of what was read. */
 void nm_ask_settle_stored(nm_node *node, nm_ask *ask);
 
-/* orphans.c */
-/* A stored moment on the clock of this run; 0 when it is older than that. */
-uint64_t nm_mono_of(nm_now now, int64_t unix_us);
-void nm_orphans_dispose(nm_node *node);
-/* Paths that waited for this interface. */
-void nm_orphans_adopt(nm_node *node, nm_iface_id iface,
-                      const uint8_t hash[NM_HASH_SIZE]);
-
 /* save.c */
 void nm_save_start(nm_node *node, nm_ask *ask);
+/* Whether one runs and does not wait for the storage thread. */
+bool nm_save_is_ready(const nm_node *node);
 /* A few records more. */
 void nm_save_step(nm_node *node);
 void nm_save_due(void *user, nm_timer *timer);
+
+/* save_jobs.c */
+int nm_save_init(nm_node *node, const uint8_t hash_key[16]);
+void nm_save_dispose(nm_node *node);
 /* Hands an engine's NM_JOB_STORE to the storage thread. */
 void nm_save_job(nm_node *node, nm_job *job);
 /* Has the storage thread run an engine's NM_JOB_SINK_FINISH. */
 void nm_finish_file(nm_node *node, nm_job *job);
 /* What was stored under |name| by this process, newest; NULL: nothing. */
 const nm_block *nm_save_written(const nm_node *node, const char *name);
-int nm_save_init(nm_node *node, const uint8_t hash_key[16]);
-void nm_save_dispose(nm_node *node);
-/* Puts the stored tables into a fresh engine. On the opener's thread. */
-void nm_save_load(nm_node *node);
+/* A file was made durable, or not: |error| is a negated errno. */
+void nm_save_count(nm_node *node, const char *name, int error);
+/* The end of a batch of errands that write files. */
+int nm_save_sync(void *group);
 /* A stored file could not be used for the reason |status| and was set aside. */
 void nm_node_tell_aside(nm_node *node, const char *name, int status);
+
+/* save_load.c */
+/* Puts the stored tables into a fresh engine. On the opener's thread. */
+void nm_save_load(nm_node *node);
+
+/* orphans.c */
+int nm_orphans_init(nm_node *node, const uint8_t hash_key[16]);
+void nm_orphans_dispose(nm_node *node);
+/* Takes the blocks of |record| over; replaces the one of its destination. The
+ * next one belongs to a path that is there. */
+void nm_orphans_put(nm_node *node, nm_path_record *record,
+                    const uint8_t iface_hash[NM_HASH_SIZE]);
+void nm_orphans_put_way(nm_node *node, const nm_alternative_record *record,
+                        const uint8_t iface_hash[NM_HASH_SIZE]);
+void nm_orphans_drop(nm_node *node, const nm_destination_hash *hash);
+/* As nm_engine_path_scan. */
+uint64_t nm_orphans_scan(const nm_node *node, uint64_t cursor,
+                         void (*visit)(void *user, const nm_orphan *orphan),
+                         void *user);
+/* Calls the paths that waited for this interface; the first come at once. */
+void nm_orphans_adopt(nm_node *node, nm_iface_id iface,
+                      const uint8_t hash[NM_HASH_SIZE]);
+/* Whether some are called; a few of them come. */
+bool nm_orphans_are_called(const nm_node *node);
+void nm_orphans_step(nm_node *node);
+/* A stored moment on the clock of this run; 0 when it is older than that. */
+uint64_t nm_mono_of(nm_now now, int64_t unix_us);
 
 #endif

@@ -68,8 +68,8 @@ static int open_storage(nm_node *node, const nm_node_config *config,
     return status;
   }
   uint8_t keys[NM_PRIVATE_SIZE];
-  status = nm_store_identity(node->store, keys, &node->aside[NM_STORE_TABLES],
-                             fault);
+  status =
+      nm_store_identity(node->store, keys, &node->aside[NM_KEPT_TABLES], fault);
   if (status == NM_OK) {
     status = nm_identity_init_private(identity, nm_span_of(keys, sizeof(keys)));
     engine->identity = identity;
@@ -168,12 +168,18 @@ static void on_publish(void *user, nm_timer *timer) {
 }
 
 static void tell_start(nm_node *node) {
-  for (int i = 0; i <= NM_STORE_TABLES; i++) {
-    const char *name = i == NM_STORE_TABLES
+  for (int i = 0; i <= NM_KEPT_TABLES; i++) {
+    const char *name = i == NM_KEPT_TABLES
                            ? "identity"
-                           : nm_store_table_name((nm_store_table)i);
+                           : nm_store_table_name((nm_kept_table)i);
     if (node->aside[i] != NM_OK) {
       nm_node_tell_aside(node, name, node->aside[i]);
+    }
+  }
+  for (int i = 0; i < NM_KEPT_TABLES; i++) {
+    if (node->aside_changes[i] != NM_OK) {
+      nm_node_tell_aside(node, nm_store_changes_name((nm_kept_table)i),
+                         node->aside_changes[i]);
     }
   }
 }

@@ -66,11 +66,15 @@ void nm_node_pump(nm_node *node) {
     (void)nm_node_deliver(node);
     moved = nm_mail_moved(node) || moved;
   }
-  if (node->save.running) {
+  if (nm_save_is_ready(node)) {
     nm_save_step(node);
   }
+  if (nm_orphans_are_called(node)) {
+    nm_orphans_step(node);
+  }
   arm_deadline(node);
-  if (moved || node->save.running || nm_node_may_resume(node)) {
+  if (moved || nm_save_is_ready(node) || nm_orphans_are_called(node) ||
+      nm_node_may_resume(node)) {
     nm_node_wake(node);
   }
   nm_node_publish(node);

@@ -1,41 +1,24 @@
 /* Files of one storage directory.
  */
-#include "io/store.h"
-
 #include "crypto/entropy.h"
+#include "io/store_inner.h"
 #include "io/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NAME_ROOM 96
 #define ASIDE_MAX 1000
 
-typedef enum folder {
-  FOLDER_TOP,
-  FOLDER_RATCHETS,
-  FOLDER_ANNOUNCED,
-  FOLDER_COUNT
-} folder;
-
-static const char *const folder_names[FOLDER_COUNT] = {
-    [FOLDER_TOP] = ".",
-    [FOLDER_RATCHETS] = "ratchets",
-    [FOLDER_ANNOUNCED] = "announced"};
-
-struct nm_store {
-  const nm_mem *mem;
-  int folders[FOLDER_COUNT];
-  bool unsynced[FOLDER_COUNT];
-  int lock;
-  atomic_uint damaged;
-};
+static const char *const folder_names[NM_FOLDER_COUNT] = {
+    [NM_FOLDER_TOP] = ".",
+    [NM_FOLDER_RATCHETS] = "ratchets",
+    [NM_FOLDER_ANNOUNCED] = "announced",
+    [NM_FOLDER_CHANGES] = "changes"};
 
 static int fault_of(nm_node_fault *fault, int status, int os_error,
                     const char *path) {
@@ -72,21 +55,21 @@ static int open_folder(int at, const char *name) {
 }
 
 /* Which folder a file lies in; |leaf| is its name there. */
-static folder folder_of(const char *name, const char **leaf) {
+static nm_store_folder folder_of(const char *name, const char **leaf) {
   *leaf = name;
-  for (int i = FOLDER_RATCHETS; i < FOLDER_COUNT; i++) {
+  for (int i = NM_FOLDER_RATCHETS; i < NM_FOLDER_COUNT; i++) {
     size_t len = strlen(folder_names[i]);
     if (strncmp(name, folder_names[i], len) == 0 && name[len] == '/') {
       *leaf = &name[len + 1];
-      return (folder)i;
+      return (nm_store_folder)i;
     }
   }
-  return FOLDER_TOP;
+  return NM_FOLDER_TOP;
 }
 
 static int open_all(nm_store *store, const char *path, nm_node_fault *fault) {
-  store->folders[FOLDER_TOP] = open_folder(AT_FDCWD, path);
-  int top = store->folders[FOLDER_TOP];
+  store->folders[NM_FOLDER_TOP] = open_folder(AT_FDCWD, path);
+  int top = store->folders[NM_FOLDER_TOP];
   if (top < 0) {
     return fault_of(fault, NM_E(LIBRARY), errno, path);
   }
@@ -98,7 +81,7 @@ static int open_all(nm_store *store, const char *path, nm_node_fault *fault) {
     int status = errno == EWOULDBLOCK ? NM_E(STATE) : NM_E(LIBRARY);
     return fault_of(fault, status, errno, "lock");
   }
-  for (int i = FOLDER_RATCHETS; i < FOLDER_COUNT; i++) {
+  for (int i = NM_FOLDER_RATCHETS; i < NM_FOLDER_COUNT; i++) {
     if (mkdirat(top, folder_names[i], 0700) != 0 && errno != EEXIST) {
       return fault_of(fault, NM_E(LIBRARY), errno, folder_names[i]);
     }
@@ -123,7 +106,11 @@ int nm_store_open(const nm_mem *mem, const char *path, nm_store **out,
   }
   store->mem = mem;
   store->lock = -1;
-  for (int i = 0; i < FOLDER_COUNT; i++) {
+  store->fresh = -1;
+  for (int i = 0; i < NM_KEPT_TABLES; i++) {
+    store->files[i].changes = -1;
+  }
+  for (int i = 0; i < NM_FOLDER_COUNT; i++) {
     store->folders[i] = -1;
   }
   int status = open_all(store, path, fault);
@@ -139,9 +126,13 @@ void nm_store_close(nm_store *store) {
   if (store == NULL) {
     return;
   }
-  for (int i = 0; i < FOLDER_COUNT; i++) {
+  for (int i = 0; i < NM_FOLDER_COUNT; i++) {
     nm_fd_close(store->folders[i]);
   }
+  for (int i = 0; i < NM_KEPT_TABLES; i++) {
+    nm_fd_close(store->files[i].changes);
+  }
+  nm_fd_close(store->fresh);
   nm_fd_close(store->lock);
   nm_release(store->mem, store);
 }
@@ -189,7 +180,7 @@ static int read_open(const nm_store *store, int fd, size_t size_max,
 int nm_store_read(nm_store *store, const char *name, size_t size_max,
                   nm_block **bytes) {
   const char *leaf;
-  folder in = folder_of(name, &leaf);
+  nm_store_folder in = folder_of(name, &leaf);
   *bytes = NULL;
   int fd = openat(store->folders[in], leaf,
                   O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -204,7 +195,7 @@ int nm_store_read(nm_store *store, const char *name, size_t size_max,
 void nm_store_set_aside(nm_store *store, const char *name) {
   const char *leaf;
   int at = store->folders[folder_of(name, &leaf)];
-  char aside[NAME_ROOM];
+  char aside[NM_STORE_ROOM];
   struct stat ignored;
   atomic_fetch_add(&store->damaged, 1);
   for (int n = 1; n <= ASIDE_MAX; n++) {
@@ -223,7 +214,7 @@ uint32_t nm_store_damaged(const nm_store *store) {
 
 /* ---- writing ---- */
 
-static int write_all(int fd, nm_span bytes) {
+int nm_store_write_all(int fd, nm_span bytes) {
   size_t done = 0;
   while (done < bytes.len) {
     ssize_t put = write(fd, &bytes.ptr[done], bytes.len - done);
@@ -238,7 +229,7 @@ static int write_all(int fd, nm_span bytes) {
   return 0;
 }
 
-static int sync_fd(int fd) {
+int nm_store_sync_fd(int fd) {
 #if defined(F_FULLFSYNC)
   if (fcntl(fd, F_FULLFSYNC) == 0) {
     return 0;
@@ -248,9 +239,9 @@ static int sync_fd(int fd) {
 }
 
 static int fill_file(int fd, nm_span head, nm_span body) {
-  int error = write_all(fd, head);
-  error = error != 0 ? error : write_all(fd, body);
-  error = error != 0 ? error : sync_fd(fd);
+  int error = nm_store_write_all(fd, head);
+  error = error != 0 ? error : nm_store_write_all(fd, body);
+  error = error != 0 ? error : nm_store_sync_fd(fd);
   /* A failed close may be the first word of a failed write. */
   if (close(fd) != 0 && error == 0) {
     error = -errno;
@@ -261,9 +252,9 @@ static int fill_file(int fd, nm_span head, nm_span body) {
 int nm_store_write(nm_store *store, const char *name, nm_span head,
                    nm_span body) {
   const char *leaf;
-  folder in = folder_of(name, &leaf);
+  nm_store_folder in = folder_of(name, &leaf);
   int at = store->folders[in];
-  char beside[NAME_ROOM];
+  char beside[NM_STORE_ROOM];
   (void)snprintf(beside, sizeof(beside), "%s.new", leaf);
   int fd = openat(at, beside,
                   O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -282,11 +273,26 @@ int nm_store_write(nm_store *store, const char *name, nm_span head,
   return 0;
 }
 
-int nm_store_sync(nm_store *store) {
+/* Appended changes first: their directory may be new. */
+static int sync_changes(nm_store *store) {
   int error = 0;
-  for (int i = 0; i < FOLDER_COUNT; i++) {
+  for (int i = 0; i < NM_KEPT_TABLES; i++) {
+    int *fd = &store->files[i].changes;
+    if (*fd >= 0) {
+      int failed = nm_store_sync_fd(*fd);
+      error = error != 0 ? error : failed;
+      nm_fd_close(*fd);
+      *fd = -1;
+    }
+  }
+  return error;
+}
+
+int nm_store_sync(nm_store *store) {
+  int error = sync_changes(store);
+  for (int i = 0; i < NM_FOLDER_COUNT; i++) {
     if (store->unsynced[i]) {
-      int failed = sync_fd(store->folders[i]);
+      int failed = nm_store_sync_fd(store->folders[i]);
       error = error != 0 ? error : failed;
       store->unsynced[i] = failed != 0;
     }

@@ -5,17 +5,25 @@
  *   ratchets/HEX         own ratchets, signed (RNS 1, 3.5)
  *   announced/HEX        last emission time of an own destination
  *   known_destinations   what announces taught, see nm_store_seal
- *   paths
+ *   paths                with the other ways to their destinations
  *   blackholes           identities that are barred
  *   tunnels              peers whose paths come back with them
  *   tunnel_paths
  *   packet_hashes        what the duplicate filter remembers
+ *   changes/TABLE        what has changed of one of the last six since it was
+ *                        written, see nm_store_append
  *
- * The last three are a transport node's.
+ * Tunnels, their paths and hashes are a transport node's.
  *
- * Each file is written beside, synced, renamed, and its directory synced: at
- * any moment the old content is there or the new one. A file that is damaged
- * is renamed to NAME.damaged-N and never prevents a start.
+ * A table is written whole once, and then what changes of it is appended to its
+ * changes; when these have become longer than the table it is written whole
+ * again. So a changed path costs its own length, about three times in the long
+ * run, and a start reads at most twice what is there.
+ *
+ * A whole file is written beside, synced, renamed, and its directory synced: at
+ * any moment the old content is there or the new one. Changes end with the
+ * last batch that is complete. A file that is damaged is renamed to
+ * NAME.damaged-N and never prevents a start.
  */
 #ifndef NM_IO_STORE_H
 #define NM_IO_STORE_H
@@ -23,7 +31,7 @@
 #include "base/block.h"
 #include "crypto/identity.h"
 #include "io/node.h"
-#include "stack/transport_snapshot.h"
+#include "stack/kept.h"
 
 typedef struct nm_store nm_store;
 
@@ -55,30 +63,74 @@ int nm_store_sync(nm_store *store);
 
 /* ---- the tables ---- */
 
-/* magic (4) | version (1) | count (4) | body length (8) | SHA-256 of these and
- * the body, then the body: |count| MessagePack arrays, or hashes of 32 bytes in
- * `packet_hashes`. */
+/* magic (4) | version (1) | count (4) | body length (8) | SHA-256 of the body
+ * and these, then the body: |count| MessagePack arrays, or hashes of 32 bytes
+ * in `packet_hashes`. Version 1 has the sum of these and the body. */
 #define NM_STORE_HEAD_SIZE 49
 
-/* In the order in which they are written and read. */
-typedef enum nm_store_table {
-  NM_STORE_BLACKHOLES, /* bars paths that are read after it */
-  NM_STORE_KNOWN,
-  NM_STORE_PATHS,
-  NM_STORE_TUNNELS,
-  NM_STORE_TUNNEL_PATHS,
-  NM_STORE_FILTER,
-  NM_STORE_TABLES
-} nm_store_table;
-
-const char *nm_store_table_name(nm_store_table table);
+const char *nm_store_table_name(nm_kept_table table);
 /* The head of a file with |body|. */
-void nm_store_seal(nm_store_table table, uint32_t count, nm_span body,
+void nm_store_seal(nm_kept_table table, uint32_t count, nm_span body,
                    uint8_t head[NM_STORE_HEAD_SIZE]);
 /* The body and its count, or NM_E(TRUNCATED), NM_E(VALUE), NM_E(MODE) for
  * another version, NM_E(AUTH) for a wrong checksum. */
-int nm_store_unseal(nm_store_table table, nm_span file, uint32_t *count,
+int nm_store_unseal(nm_kept_table table, nm_span file, uint32_t *count,
                     nm_span *body);
+
+/* Writes a table whole, part by part, one table at a time: begin, add, finish.
+ * After an error it is given up, and what follows up to the next begin does
+ * nothing. 0 or a negated errno. The storage thread. */
+int nm_store_begin(nm_store *store, nm_kept_table table);
+int nm_store_add(nm_store *store, nm_span part, uint32_t count);
+int nm_store_finish(nm_store *store);
+/* Gives it up. */
+void nm_store_abandon(nm_store *store);
+
+/* Appends a batch to the changes of a table whose file is there; nm_store_sync
+ * makes it durable. 0 or a negated errno. The storage thread.
+ *
+ * changes/TABLE is "NMCH" | version (1) | checksum of the table's file (32),
+ * then batches: count (4) | length (4) | link (32) | body. A link is the
+ * SHA-256 of the link before (at first that checksum), count, length and body:
+ * batches stand in the order in which they were written or not at all. A body
+ * is |count| of what a table has, or for what was removed its key (kept.h) as
+ * MessagePack bin. */
+#define NM_STORE_CHANGES_HEAD 37
+#define NM_STORE_BATCH_HEAD 40
+int nm_store_append(nm_store *store, nm_kept_table table, nm_span body,
+                    uint32_t count);
+
+/* Bytes on disk. */
+typedef struct nm_store_size {
+  uint64_t table;   /* 0: there is no file */
+  uint64_t changes; /* its head included; 0: none */
+} nm_store_size;
+nm_store_size nm_store_size_of(const nm_store *store, nm_kept_table table);
+
+/* Reads a table, and then its changes batch by batch: |take| gets bodies, and
+ * its errors are passed on. NM_E(MISSING), errors of nm_store_read and of
+ * nm_store_unseal. Changes of another table than the one that was read are not
+ * read; an incomplete last batch is what a killed process leaves, and is cut
+ * off by the next append. NM_E(AUTH) for a wrong link: nothing behind it is
+ * read. */
+typedef int nm_store_take(void *user, nm_span body, uint32_t count);
+int nm_store_read_table(nm_store *store, nm_kept_table table,
+                        nm_store_take *take, void *user);
+int nm_store_read_changes(nm_store *store, nm_kept_table table,
+                          nm_store_take *take, void *user);
+/* "changes/TABLE". */
+const char *nm_store_changes_name(nm_kept_table table);
+
+/* ---- records ---- */
+
+/* What of a table comes next in a body: a record of |fields| fields, or a key
+ * of |size| bytes that was removed, which is read. NM_E(TYPE) else. */
+typedef struct nm_store_next {
+  uint32_t fields; /* 0: a key */
+  nm_span key;
+} nm_store_next;
+int nm_store_peek(nm_reader *r, size_t key_size, nm_store_next *next);
+int nm_removed_pack(nm_buffer *out, nm_span key);
 
 /* [destination, public key, announce hash, heard, used, app data or nil,
  * ratchet or nil, ratchet time], times in Unix microseconds. */
@@ -90,6 +142,13 @@ int nm_path_pack(nm_buffer *out, const nm_path_record *record,
                  const uint8_t iface_hash[NM_HASH_SIZE]);
 int nm_path_unpack(nm_reader *r, const nm_mem *mem, nm_path_record *record,
                    uint8_t iface_hash[NM_HASH_SIZE]);
+/* Of `paths` too, behind the path that it belongs to: [destination, next hop,
+ * hops, interface hash, emitted, heard, failed]. */
+#define NM_ALTERNATIVE_FIELDS 7
+int nm_alternative_pack(nm_buffer *out, const nm_alternative_record *record,
+                        const uint8_t iface_hash[NM_HASH_SIZE]);
+int nm_alternative_unpack(nm_reader *r, nm_alternative_record *record,
+                          uint8_t iface_hash[NM_HASH_SIZE]);
 /* [identity, source, until, reason or nil]. */
 int nm_blackhole_pack(nm_buffer *out, const nm_blackhole_record *record);
 int nm_blackhole_unpack(nm_reader *r, const nm_mem *mem,

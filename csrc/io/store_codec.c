@@ -1,76 +1,32 @@
-/* The tables as files.
+/* The records of the tables.
  */
 #include "base/msgpack.h"
-#include "crypto/hash.h"
 #include "io/store.h"
 
 #include <string.h>
 
-#define MAGIC_SIZE 4
-#define VERSION 1
-/* What the checksum covers of the head: all but itself. */
-#define SEALED_SIZE (NM_STORE_HEAD_SIZE - NM_HASH_SIZE)
 /* A packed record without its variable parts. */
 #define RECORD_ROOM 320
 
-static const struct {
-  const char *magic;
-  const char *name;
-} tables[NM_STORE_TABLES] = {
-    [NM_STORE_BLACKHOLES] = {"NMBH", "blackholes"},
-    [NM_STORE_KNOWN] = {"NMKD", "known_destinations"},
-    [NM_STORE_PATHS] = {"NMPT", "paths"},
-    [NM_STORE_TUNNELS] = {"NMTN", "tunnels"},
-    [NM_STORE_TUNNEL_PATHS] = {"NMTP", "tunnel_paths"},
-    [NM_STORE_FILTER] = {"NMPH", "packet_hashes"},
-};
-
-const char *nm_store_table_name(nm_store_table table) {
-  return tables[table].name;
-}
-
-void nm_store_seal(nm_store_table table, uint32_t count, nm_span body,
-                   uint8_t head[NM_STORE_HEAD_SIZE]) {
-  nm_writer w = nm_writer_of(head, NM_STORE_HEAD_SIZE);
-  uint8_t digest[NM_HASH_SIZE];
-  nm_writer_put(&w, tables[table].magic, MAGIC_SIZE);
-  nm_writer_u8(&w, VERSION);
-  nm_writer_u32(&w, count);
-  nm_writer_u64(&w, body.len);
-  nm_span parts[2] = {nm_writer_done(&w), body};
-  nm_sha256v(digest, parts, 2);
-  nm_writer_put(&w, digest, sizeof(digest));
-}
-
-int nm_store_unseal(nm_store_table table, nm_span file, uint32_t *count,
-                    nm_span *body) {
-  nm_reader r = nm_reader_of(file);
-  uint8_t stored[NM_HASH_SIZE];
-  uint8_t digest[NM_HASH_SIZE];
-  nm_span magic = nm_reader_take(&r, MAGIC_SIZE);
-  uint8_t version = nm_reader_u8(&r);
-  *count = nm_reader_u32(&r);
-  uint64_t len = nm_reader_u64(&r);
-  (void)nm_reader_copy(&r, stored, sizeof(stored));
-  if (r.status != NM_OK) {
-    return r.status;
-  }
-  if (!nm_span_equal(magic, nm_span_of(tables[table].magic, MAGIC_SIZE))) {
-    return NM_E(VALUE);
-  }
-  if (version != VERSION) {
-    return NM_E(MODE);
-  }
-  *body = nm_reader_rest(&r);
-  if (body->len != len) {
-    return NM_E(TRUNCATED);
-  }
-  nm_span parts[2] = {nm_span_slice(file, 0, SEALED_SIZE), *body};
-  nm_sha256v(digest, parts, 2);
-  return nm_equal_ct(stored, digest, sizeof(digest)) ? NM_OK : NM_E(AUTH);
-}
-
 /* ---- writing ---- */
+
+/* A writer behind what |out| holds, with room for a record whose variable parts
+ * have |variable| bytes; its array has begun. */
+static nm_writer begin(nm_buffer *out, uint32_t fields, size_t variable) {
+  int status = nm_buffer_reserve(out, RECORD_ROOM + variable);
+  nm_writer w = nm_writer_of(out->ptr, out->cap);
+  w.pos = out->len;
+  w.status = status;
+  nm_mp_array(&w, fields);
+  return w;
+}
+
+static int end(nm_buffer *out, const nm_writer *w) {
+  if (w->status == NM_OK) {
+    out->len = w->pos;
+  }
+  return w->status;
+}
 
 static void put_bin(nm_writer *w, const void *bytes, size_t len) {
   nm_mp_bin(w, nm_span_of(bytes, len));
@@ -84,21 +40,23 @@ static void put_block(nm_writer *w, bool has, const nm_block *block) {
   }
 }
 
-/* A writer over the room behind what |out| holds. */
-static nm_writer writer_of(const nm_buffer *out) {
-  nm_writer w = nm_writer_of(out->ptr, out->cap);
-  w.pos = out->len;
-  return w;
+static size_t size_of(const nm_block *block) {
+  return nm_block_span(block).len;
 }
 
-int nm_known_pack(nm_buffer *out, const nm_known_record *record) {
-  int status =
-      nm_buffer_reserve(out, RECORD_ROOM + nm_block_span(record->app_data).len);
+int nm_removed_pack(nm_buffer *out, nm_span key) {
+  int status = nm_buffer_reserve(out, RECORD_ROOM);
   if (status != NM_OK) {
     return status;
   }
-  nm_writer w = writer_of(out);
-  nm_mp_array(&w, 8);
+  nm_writer w = nm_writer_of(out->ptr, out->cap);
+  w.pos = out->len;
+  nm_mp_bin(&w, key);
+  return end(out, &w);
+}
+
+int nm_known_pack(nm_buffer *out, const nm_known_record *record) {
+  nm_writer w = begin(out, 8, size_of(record->app_data));
   put_bin(&w, record->destination.b, NM_ADDRESS_SIZE);
   put_bin(&w, record->public_key, NM_PUBLIC_SIZE);
   put_bin(&w, record->announce_hash.b, NM_HASH_SIZE);
@@ -111,83 +69,74 @@ int nm_known_pack(nm_buffer *out, const nm_known_record *record) {
     nm_mp_nil(&w);
   }
   nm_mp_int(&w, record->ratchet_unix_us);
-  out->len = w.pos;
-  return w.status;
+  return end(out, &w);
+}
+
+/* What the path itself and a tunnel's have in common at their beginning. */
+static void put_way(nm_writer *w, const nm_destination_hash *destination,
+                    const uint8_t next_hop[NM_ADDRESS_SIZE], uint8_t hops) {
+  put_bin(w, destination->b, NM_ADDRESS_SIZE);
+  put_bin(w, next_hop, NM_ADDRESS_SIZE);
+  nm_mp_uint(w, hops);
+}
+
+/* And at their end. */
+static void put_announce(nm_writer *w, const nm_packet_hash *hash,
+                         const nm_block *announce, const nm_block *blobs) {
+  put_bin(w, hash->b, NM_HASH_SIZE);
+  put_block(w, announce != NULL, announce);
+  put_block(w, true, blobs);
 }
 
 int nm_path_pack(nm_buffer *out, const nm_path_record *record,
                  const uint8_t iface_hash[NM_HASH_SIZE]) {
-  int status =
-      nm_buffer_reserve(out, RECORD_ROOM + nm_block_span(record->announce).len +
-                                 nm_block_span(record->blobs).len);
-  if (status != NM_OK) {
-    return status;
-  }
-  nm_writer w = writer_of(out);
-  nm_mp_array(&w, 10);
-  put_bin(&w, record->destination.b, NM_ADDRESS_SIZE);
-  put_bin(&w, record->next_hop, NM_ADDRESS_SIZE);
-  nm_mp_uint(&w, record->hops);
+  nm_writer w =
+      begin(out, 10, size_of(record->announce) + size_of(record->blobs));
+  put_way(&w, &record->destination, record->next_hop, record->hops);
   put_bin(&w, iface_hash, NM_HASH_SIZE);
   nm_mp_int(&w, record->updated_unix_us);
   nm_mp_int(&w, record->expires_unix_us);
   nm_mp_uint(&w, record->state);
-  put_bin(&w, record->announce_hash.b, NM_HASH_SIZE);
-  put_block(&w, record->announce != NULL, record->announce);
-  put_block(&w, true, record->blobs);
-  out->len = w.pos;
-  return w.status;
+  put_announce(&w, &record->announce_hash, record->announce, record->blobs);
+  return end(out, &w);
+}
+
+int nm_alternative_pack(nm_buffer *out, const nm_alternative_record *record,
+                        const uint8_t iface_hash[NM_HASH_SIZE]) {
+  nm_writer w = begin(out, NM_ALTERNATIVE_FIELDS, 0);
+  put_way(&w, &record->destination, record->next_hop, record->hops);
+  put_bin(&w, iface_hash, NM_HASH_SIZE);
+  nm_mp_uint(&w, record->emitted);
+  nm_mp_int(&w, record->heard_unix_us);
+  nm_mp_int(&w, record->failed_unix_us);
+  return end(out, &w);
 }
 
 int nm_blackhole_pack(nm_buffer *out, const nm_blackhole_record *record) {
-  int status =
-      nm_buffer_reserve(out, RECORD_ROOM + nm_block_span(record->reason).len);
-  if (status != NM_OK) {
-    return status;
-  }
-  nm_writer w = writer_of(out);
-  nm_mp_array(&w, 4);
+  nm_writer w = begin(out, 4, size_of(record->reason));
   put_bin(&w, record->identity.b, NM_ADDRESS_SIZE);
   put_bin(&w, record->source.b, NM_ADDRESS_SIZE);
   nm_mp_int(&w, record->until_unix_us);
   put_block(&w, record->reason != NULL, record->reason);
-  out->len = w.pos;
-  return w.status;
+  return end(out, &w);
 }
 
 int nm_tunnel_pack(nm_buffer *out, const nm_tunnel_record *record) {
-  int status = nm_buffer_reserve(out, RECORD_ROOM);
-  if (status != NM_OK) {
-    return status;
-  }
-  nm_writer w = writer_of(out);
-  nm_mp_array(&w, 2);
+  nm_writer w = begin(out, 2, 0);
   put_bin(&w, record->id, NM_HASH_SIZE);
   nm_mp_int(&w, record->expires_unix_us);
-  out->len = w.pos;
-  return w.status;
+  return end(out, &w);
 }
 
 int nm_tunnel_path_pack(nm_buffer *out, const nm_tunnel_path_record *record) {
-  int status =
-      nm_buffer_reserve(out, RECORD_ROOM + nm_block_span(record->announce).len +
-                                 nm_block_span(record->blobs).len);
-  if (status != NM_OK) {
-    return status;
-  }
-  nm_writer w = writer_of(out);
-  nm_mp_array(&w, 9);
+  nm_writer w =
+      begin(out, 9, size_of(record->announce) + size_of(record->blobs));
   put_bin(&w, record->tunnel, NM_HASH_SIZE);
-  put_bin(&w, record->destination.b, NM_ADDRESS_SIZE);
-  put_bin(&w, record->next_hop, NM_ADDRESS_SIZE);
-  nm_mp_uint(&w, record->hops);
+  put_way(&w, &record->destination, record->next_hop, record->hops);
   nm_mp_int(&w, record->updated_unix_us);
   nm_mp_int(&w, record->expires_unix_us);
-  put_bin(&w, record->announce_hash.b, NM_HASH_SIZE);
-  put_block(&w, record->announce != NULL, record->announce);
-  put_block(&w, true, record->blobs);
-  out->len = w.pos;
-  return w.status;
+  put_announce(&w, &record->announce_hash, record->announce, record->blobs);
+  return end(out, &w);
 }
 
 /* ---- reading ---- */
@@ -253,6 +202,25 @@ static nm_block *get_block(nm_reader *r, const nm_mem *mem, bool *has) {
   return block;
 }
 
+int nm_store_peek(nm_reader *r, size_t key_size, nm_store_next *next) {
+  nm_mp_item item;
+  nm_reader ahead = *r;
+  memset(next, 0, sizeof(*next));
+  if (nm_mp_read(&ahead, &item) != NM_OK) {
+    return fail(r, ahead.status);
+  }
+  if (item.type == NM_MP_ARRAY && item.count > 0) {
+    next->fields = item.count;
+    return NM_OK;
+  }
+  if (item.type != NM_MP_BIN || item.data.len != key_size) {
+    return fail(r, NM_E(TYPE));
+  }
+  next->key = item.data;
+  *r = ahead;
+  return NM_OK;
+}
+
 int nm_known_unpack(nm_reader *r, const nm_mem *mem, nm_known_record *record) {
   nm_mp_item item;
   memset(record, 0, sizeof(*record));
@@ -278,29 +246,57 @@ int nm_known_unpack(nm_reader *r, const nm_mem *mem, nm_known_record *record) {
   return r->status;
 }
 
+/* An unsigned number of at most |most|. */
+static uint8_t get_byte(nm_reader *r, uint8_t most) {
+  int64_t value = get_int(r);
+  if (value < 0 || value > most) {
+    (void)fail(r, NM_E(RANGE));
+    return 0;
+  }
+  return (uint8_t)value;
+}
+
+static void get_way(nm_reader *r, nm_destination_hash *destination,
+                    uint8_t next_hop[NM_ADDRESS_SIZE], uint8_t *hops) {
+  get_bin(r, destination->b, NM_ADDRESS_SIZE);
+  get_bin(r, next_hop, NM_ADDRESS_SIZE);
+  *hops = get_byte(r, NM_HOPS_MAX);
+}
+
+static void get_announce(nm_reader *r, const nm_mem *mem, nm_packet_hash *hash,
+                         nm_block **announce, nm_block **blobs) {
+  bool has;
+  get_bin(r, hash->b, NM_HASH_SIZE);
+  *announce = get_block(r, mem, &has);
+  *blobs = get_block(r, mem, &has);
+}
+
 int nm_path_unpack(nm_reader *r, const nm_mem *mem, nm_path_record *record,
                    uint8_t iface_hash[NM_HASH_SIZE]) {
-  bool has;
   memset(record, 0, sizeof(*record));
   get_array(r, 10);
-  get_bin(r, record->destination.b, NM_ADDRESS_SIZE);
-  get_bin(r, record->next_hop, NM_ADDRESS_SIZE);
-  int64_t hops = get_int(r);
+  get_way(r, &record->destination, record->next_hop, &record->hops);
   get_bin(r, iface_hash, NM_HASH_SIZE);
   record->updated_unix_us = get_int(r);
   record->expires_unix_us = get_int(r);
-  int64_t state = get_int(r);
-  get_bin(r, record->announce_hash.b, NM_HASH_SIZE);
-  record->announce = get_block(r, mem, &has);
-  record->blobs = get_block(r, mem, &has);
-  if (hops < 0 || hops > NM_HOPS_MAX || state < 0 || state > UINT8_MAX) {
-    (void)fail(r, NM_E(RANGE));
-  }
-  record->hops = (uint8_t)hops;
-  record->state = (uint8_t)state;
+  record->state = get_byte(r, UINT8_MAX);
+  get_announce(r, mem, &record->announce_hash, &record->announce,
+               &record->blobs);
   if (r->status != NM_OK) {
     nm_path_record_dispose(record);
   }
+  return r->status;
+}
+
+int nm_alternative_unpack(nm_reader *r, nm_alternative_record *record,
+                          uint8_t iface_hash[NM_HASH_SIZE]) {
+  memset(record, 0, sizeof(*record));
+  get_array(r, NM_ALTERNATIVE_FIELDS);
+  get_way(r, &record->destination, record->next_hop, &record->hops);
+  get_bin(r, iface_hash, NM_HASH_SIZE);
+  record->emitted = (uint64_t)get_int(r);
+  record->heard_unix_us = get_int(r);
+  record->failed_unix_us = get_int(r);
   return r->status;
 }
 
@@ -336,22 +332,14 @@ void nm_tunnel_path_record_dispose(nm_tunnel_path_record *record) {
 
 int nm_tunnel_path_unpack(nm_reader *r, const nm_mem *mem,
                           nm_tunnel_path_record *record) {
-  bool has;
   memset(record, 0, sizeof(*record));
   get_array(r, 9);
   get_bin(r, record->tunnel, NM_HASH_SIZE);
-  get_bin(r, record->destination.b, NM_ADDRESS_SIZE);
-  get_bin(r, record->next_hop, NM_ADDRESS_SIZE);
-  int64_t hops = get_int(r);
+  get_way(r, &record->destination, record->next_hop, &record->hops);
   record->updated_unix_us = get_int(r);
   record->expires_unix_us = get_int(r);
-  get_bin(r, record->announce_hash.b, NM_HASH_SIZE);
-  record->announce = get_block(r, mem, &has);
-  record->blobs = get_block(r, mem, &has);
-  if (hops < 0 || hops > NM_HOPS_MAX) {
-    (void)fail(r, NM_E(RANGE));
-  }
-  record->hops = (uint8_t)hops;
+  get_announce(r, mem, &record->announce_hash, &record->announce,
+               &record->blobs);
   if (r->status != NM_OK) {
     nm_tunnel_path_record_dispose(record);
   }

@@ -98,12 +98,14 @@ void nm_alternative_add(nm_engine *engine, nm_path *path,
     return;
   }
   if (place != NULL) {
+    nm_kept_mark(engine, NM_KEPT_PATHS, &path->changed);
     *place = *way;
     nm_alternatives_sort(engine, path);
   }
 }
 
 static void remove_at(nm_engine *engine, nm_path *path, uint8_t at) {
+  nm_kept_mark(engine, NM_KEPT_PATHS, &path->changed);
   path->alternative_count--;
   engine->routes.alternatives--;
   memmove(&path->alternatives[at], &path->alternatives[at + 1],
@@ -196,6 +198,21 @@ static const nm_alternative *of_next_path(const nm_engine *engine,
   return *path == NULL ? NULL : (*path)->alternatives;
 }
 
+static void fill(const nm_engine *engine, const nm_path *path,
+                 const nm_alternative *way, nm_alternative_record *record) {
+  memset(record, 0, sizeof(*record));
+  record->destination = path->hash;
+  memcpy(record->next_hop, way->next_hop, NM_ADDRESS_SIZE);
+  record->iface = way->iface;
+  record->hops = way->hops;
+  record->emitted = way->emitted;
+  record->heard_mono_us = way->heard_us;
+  record->heard_unix_us = nm_unix_of(engine, way->heard_us);
+  record->failed_mono_us = way->failed_us;
+  record->failed_unix_us =
+      way->failed_us == 0 ? 0 : nm_unix_of(engine, way->failed_us);
+}
+
 bool nm_engine_alternative_next(const nm_engine *engine,
                                 const nm_alternative_record *after,
                                 nm_alternative_record *record) {
@@ -212,17 +229,19 @@ bool nm_engine_alternative_next(const nm_engine *engine,
   if (way == NULL) {
     return false;
   }
-  memset(record, 0, sizeof(*record));
-  record->destination = path->hash;
-  memcpy(record->next_hop, way->next_hop, NM_ADDRESS_SIZE);
-  record->iface = way->iface;
-  record->hops = way->hops;
-  record->emitted = way->emitted;
-  record->heard_mono_us = way->heard_us;
-  record->heard_unix_us = nm_unix_of(engine, way->heard_us);
-  record->failed_mono_us = way->failed_us;
-  record->failed_unix_us =
-      way->failed_us == 0 ? 0 : nm_unix_of(engine, way->failed_us);
+  fill(engine, path, way, record);
+  return true;
+}
+
+bool nm_engine_path_alternative(const nm_engine *engine,
+                                const nm_destination_hash *hash, uint32_t at,
+                                nm_alternative_record *record) {
+  const nm_path *path =
+      engine->routes.alternatives == 0 ? NULL : path_of(engine, hash);
+  if (path == NULL || at >= path->alternative_count) {
+    return false;
+  }
+  fill(engine, path, &path->alternatives[at], record);
   return true;
 }
 

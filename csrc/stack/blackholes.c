@@ -10,6 +10,7 @@
 static void dispose_blackhole(void *user, nm_table_link *entry) {
   nm_engine *engine = user;
   nm_blackhole *hole = (nm_blackhole *)(void *)entry;
+  nm_kept_gone(engine, NM_KEPT_BLACKHOLES, hole->changed, hole->identity.b);
   nm_block_drop(hole->reason);
   nm_release(engine->mem, hole);
 }
@@ -103,6 +104,7 @@ int nm_engine_blackhole_put(nm_engine *engine,
   hole->reason = text;
   hole->source = record->source;
   hole->until_unix_us = record->until_unix_us;
+  nm_kept_mark(engine, NM_KEPT_BLACKHOLES, &hole->changed);
   forget_paths_of(engine, &record->identity);
   return NM_OK;
 }
@@ -158,22 +160,27 @@ bool nm_engine_blackhole_next(const nm_engine *engine,
 }
 
 typedef struct hole_visitor {
+  nm_kept_walk walk;
   void (*visit)(void *user, nm_blackhole_record *record);
   void *user;
 } hole_visitor;
 
 static void visit_hole(void *user, nm_table_link *entry) {
   const hole_visitor *visitor = user;
+  nm_blackhole *hole = (nm_blackhole *)(void *)entry;
   nm_blackhole_record record;
-  fill((const nm_blackhole *)(const void *)entry, &record);
-  visitor->visit(visitor->user, &record);
+  if (nm_kept_gives(&visitor->walk, hole->changed)) {
+    nm_kept_given(&visitor->walk, &hole->changed);
+    fill(hole, &record);
+    visitor->visit(visitor->user, &record);
+  }
 }
 
-uint64_t nm_engine_blackhole_scan(const nm_engine *engine, uint64_t cursor,
+uint64_t nm_engine_blackhole_kept(nm_engine *engine, uint64_t cursor, bool all,
                                   void (*visit)(void *user,
                                                 nm_blackhole_record *record),
                                   void *user) {
-  hole_visitor visitor = {visit, user};
+  hole_visitor visitor = {{engine, NM_KEPT_BLACKHOLES, all}, visit, user};
   return nm_table_scan(&engine->routes.blackholes, cursor, visit_hole,
                        &visitor);
 }

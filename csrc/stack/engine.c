@@ -164,6 +164,7 @@ nm_engine *nm_engine_new(const nm_mem *mem, const nm_entropy *entropy,
   nm_outbox_init(&engine->outbox, mem, engine->limits.output_packets);
   nm_eventq_init(&engine->events, mem, engine->limits.lossy_events);
   nm_jobs_init(&engine->jobs, mem, engine->limits.jobs);
+  nm_kept_init(engine);
   *status = start(engine, config);
   if (*status != NM_OK) {
     nm_engine_free(engine);
@@ -177,6 +178,7 @@ void nm_engine_free(nm_engine *engine) {
     return;
   }
   nm_jobs_dispose(&engine->jobs);
+  nm_kept_dispose(engine);
   engine->closing = true;
   nm_links_abandon(engine);
   while (engine->ops.table.oldest != NULL) {

@@ -6,6 +6,8 @@
 #define SLOTS_MIN 64
 #define MIGRATE_PER_PUT 8
 #define NOWHERE SIZE_MAX
+/* In a tag: a driver has taken it. */
+#define KEPT 0x10000u
 
 /* Keyed, since peers choose what their packets hash to. */
 uint64_t nm_filter_key(const nm_filter *filter, const nm_packet_hash *hash) {
@@ -15,7 +17,7 @@ uint64_t nm_filter_key(const nm_filter *filter, const nm_packet_hash *hash) {
 }
 
 static uint32_t tag_of(const nm_hash_slots *slots, uint64_t key) {
-  return ((uint32_t)(key >> 32) & 0xffff0000u) | slots->epoch;
+  return ((uint32_t)(key >> 32) & 0xfffe0000u) | slots->epoch;
 }
 
 static bool is_filled(const nm_hash_slots *slots, size_t at) {
@@ -36,7 +38,7 @@ static size_t probe(const nm_hash_slots *slots, const nm_packet_hash *hash,
   uint32_t tag = tag_of(slots, key);
   size_t at = home_of(slots, key);
   while (is_filled(slots, at) &&
-         (slots->tags[at] != tag ||
+         ((slots->tags[at] & ~KEPT) != tag ||
           memcmp(slots->hashes[at].b, hash->b, NM_HASH_SIZE) != 0)) {
     at = (at + 1) & (slots->count - 1);
   }
@@ -55,9 +57,9 @@ static bool set_has(const nm_hash_set *set, const nm_packet_hash *hash,
 }
 
 static void slots_put(nm_hash_slots *slots, const nm_packet_hash *hash,
-                      uint64_t key) {
+                      uint64_t key, uint32_t kept) {
   size_t at = probe(slots, hash, key);
-  slots->tags[at] = tag_of(slots, key);
+  slots->tags[at] = tag_of(slots, key) | kept;
   slots->hashes[at] = *hash;
 }
 
@@ -80,7 +82,8 @@ static void migrate(const nm_filter *filter, nm_hash_set *set, size_t count) {
     size_t at = set->old_moved++;
     if (is_filled(&set->old, at)) {
       const nm_packet_hash *hash = &set->old.hashes[at];
-      slots_put(&set->now, hash, nm_filter_key(filter, hash));
+      slots_put(&set->now, hash, nm_filter_key(filter, hash),
+                set->old.tags[at] & KEPT);
     }
     if (set->old_moved == set->old.count) {
       slots_dispose(filter->mem, &set->old);
@@ -153,6 +156,7 @@ static void set_empty(const nm_filter *filter, nm_hash_set *set) {
   nm_hash_slots *slots = &set->now;
   slots_dispose(filter->mem, &set->old);
   set->count = 0;
+  set->unkept = 0;
   slots->epoch++;
   if (slots->epoch == 0 && slots->count > 0) {
     memset(slots->tags, 0, slots->count * sizeof(slots->tags[0]));
@@ -184,34 +188,51 @@ void nm_filter_put_keyed(nm_filter *filter, const nm_packet_hash *hash,
     return;
   }
   migrate(filter, set, MIGRATE_PER_PUT);
-  slots_put(&set->now, hash, key);
+  slots_put(&set->now, hash, key, filter->kept_already ? KEPT : 0);
   set->count++;
+  set->unkept += !filter->kept_already;
 }
 
 void nm_filter_put(nm_filter *filter, const nm_packet_hash *hash) {
   nm_filter_put_keyed(filter, hash, nm_filter_key(filter, hash));
 }
 
-#define SCAN_STEP 256
+#define KEEP_STEP 256
 
-uint64_t nm_filter_scan(const nm_filter *filter, uint64_t cursor,
+size_t nm_filter_unkept(const nm_filter *filter) {
+  return filter->previous.unkept + filter->current.unkept;
+}
+
+static void keep_slots(nm_hash_set *set, nm_hash_slots *slots, size_t at,
+                       size_t end, bool all,
+                       void (*visit)(void *user, const nm_packet_hash *hash),
+                       void *user) {
+  for (; at < end; at++) {
+    bool kept = (slots->tags[at] & KEPT) != 0;
+    if (is_filled(slots, at) && (all || !kept)) {
+      slots->tags[at] |= KEPT;
+      set->unkept -= !kept;
+      visit(user, &slots->hashes[at]);
+    }
+  }
+}
+
+uint64_t nm_filter_keep(nm_filter *filter, uint64_t cursor, bool all,
                         void (*visit)(void *user, const nm_packet_hash *hash),
                         void *user) {
   /* The older generation first: it is forgotten first when it is read back. */
-  const nm_hash_slots *parts[] = {&filter->previous.old, &filter->previous.now,
-                                  &filter->current.old, &filter->current.now};
+  nm_hash_set *sets[] = {&filter->previous, &filter->current};
   uint64_t before = 0; /* slots of the parts that were walked */
-  for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-    const nm_hash_slots *slots = parts[i];
+  for (int i = 0; i < 4; i++) {
+    nm_hash_set *set = sets[i / 2];
+    nm_hash_slots *slots = i % 2 == 0 ? &set->old : &set->now;
     if (cursor < before + slots->count) {
       size_t at = (size_t)(cursor - before);
       size_t end =
-          at + SCAN_STEP < slots->count ? at + SCAN_STEP : slots->count;
-      for (; at < end; at++) {
-        if (is_filled(slots, at)) {
-          visit(user, &slots->hashes[at]);
-        }
-      }
+          at + KEEP_STEP < slots->count ? at + KEEP_STEP : slots->count;
+      /* Old slots that have moved are found where they are now. */
+      size_t from = i % 2 == 0 && at < set->old_moved ? set->old_moved : at;
+      keep_slots(set, slots, from, end, all, visit, user);
       return before + end;
     }
     before += slots->count;
@@ -236,19 +257,25 @@ static void slots_remove(const nm_filter *filter, nm_hash_slots *slots,
   slots->tags[gap] = 0;
 }
 
-static void set_drop(const nm_filter *filter, nm_hash_set *set,
+/* Whether a driver had taken it. */
+static bool set_drop(const nm_filter *filter, nm_hash_set *set,
                      const nm_packet_hash *hash) {
   uint64_t key = nm_filter_key(filter, hash);
   if (!set_has(set, hash, key)) {
-    return;
+    return false;
   }
   /* Removal moves slots about, so a growth under way is finished first. */
   migrate(filter, set, set->old.count);
-  slots_remove(filter, &set->now, probe(&set->now, hash, key));
+  size_t at = probe(&set->now, hash, key);
+  bool kept = (set->now.tags[at] & KEPT) != 0;
+  slots_remove(filter, &set->now, at);
   set->count--;
+  set->unkept -= !kept;
+  return kept;
 }
 
 void nm_filter_drop(nm_filter *filter, const nm_packet_hash *hash) {
-  set_drop(filter, &filter->current, hash);
-  set_drop(filter, &filter->previous, hash);
+  bool kept = set_drop(filter, &filter->current, hash);
+  kept = set_drop(filter, &filter->previous, hash) || kept;
+  filter->kept_lost = filter->kept_lost || kept;
 }

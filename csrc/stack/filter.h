@@ -9,10 +9,10 @@
 #include "base/mem.h"
 #include "stack/types.h"
 
-/* One open-addressed set. Each slot has a tag in an array of its own, 16 bits
- * of its keyed hash and the epoch in which it was filled: looking for what is
- * not there touches one line of memory. A slot of another epoch is empty, so a
- * set is emptied by its next epoch. */
+/* One open-addressed set. Each slot has a tag in an array of its own, 15 bits
+ * of its keyed hash, whether a driver has taken it, and the epoch in which it
+ * was filled: looking for what is not there touches one line of memory. A slot
+ * of another epoch is empty, so a set is emptied by its next epoch. */
 typedef struct nm_hash_slots {
   uint32_t *tags;
   nm_packet_hash *hashes;
@@ -25,6 +25,7 @@ typedef struct nm_hash_set {
   nm_hash_slots old; /* being emptied after a growth, or without slots */
   size_t old_moved;
   size_t count;
+  size_t unkept; /* that no driver has taken */
 } nm_hash_set;
 
 typedef struct nm_filter {
@@ -34,7 +35,9 @@ typedef struct nm_filter {
   nm_hash_set current;
   nm_hash_set previous;
   uint64_t rotations;
-  uint64_t lost; /* additions that found no memory */
+  uint64_t lost;     /* additions that found no memory */
+  bool kept_already; /* what is put comes from the driver's copy */
+  bool kept_lost;    /* one that a driver has taken was dropped */
 } nm_filter;
 
 void nm_filter_init(nm_filter *filter, const nm_mem *mem,
@@ -54,10 +57,13 @@ bool nm_filter_has_keyed(const nm_filter *filter, const nm_packet_hash *hash,
                          uint64_t key);
 void nm_filter_put_keyed(nm_filter *filter, const nm_packet_hash *hash,
                          uint64_t key);
-/* One step of a walk: gives some hashes to |visit| and returns the next cursor,
- * 0 at the end; 0 starts. What is added, or moved by a growth or a change of
- * generations meanwhile, may be left out or come twice. */
-uint64_t nm_filter_scan(const nm_filter *filter, uint64_t cursor,
+/* Hashes that no driver has taken. */
+size_t nm_filter_unkept(const nm_filter *filter);
+/* One step of a walk for a driver: gives what it has not taken of 256 places,
+ * or |all| of them, to |visit| and returns the next cursor, 0 at the end; 0
+ * starts. What is added, or moved by a growth or a change of generations
+ * meanwhile, may be left out or come twice. */
+uint64_t nm_filter_keep(nm_filter *filter, uint64_t cursor, bool all,
                         void (*visit)(void *user, const nm_packet_hash *hash),
                         void *user);
 /* Forgets |hash| in both generations. */

@@ -193,7 +193,7 @@ static nm_drop along_path(nm_engine *engine, nm_input *input, nm_path *path) {
   } else {
     remember_way_back(engine, input, out->id);
   }
-  path->updated_us = engine->now.mono_us;
+  nm_path_use(engine, path);
   nm_table_touch(&engine->routes.paths, &path->link);
   engine->stats.forwarded++;
   int status = nm_iface_send(engine, out, packet, 0);

@@ -288,11 +288,11 @@ void nm_engine_filter_put(nm_engine *engine, const nm_packet_hash *hash) {
   nm_filter_put(&engine->filter, hash);
 }
 
-uint64_t nm_engine_filter_scan(const nm_engine *engine, uint64_t cursor,
+uint64_t nm_engine_filter_kept(nm_engine *engine, uint64_t cursor, bool all,
                                void (*visit)(void *user,
                                              const nm_packet_hash *hash),
                                void *user) {
-  return nm_filter_scan(&engine->filter, cursor, visit, user);
+  return nm_filter_keep(&engine->filter, cursor, all, visit, user);
 }
 
 void nm_engine_filter_drop(nm_engine *engine, const nm_packet_hash *hash) {

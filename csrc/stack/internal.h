@@ -3,7 +3,8 @@
  *
  * A file calls only files that stand before it here:
  *   types, event, content, filter, queue, ops, jobs, job_run, ingress, recorder
- *   means, iface_table, core, ifaces, ingress_control, announce_cap, relayed
+ *   means, iface_table, core, kept, ifaces, ingress_control, announce_cap
+ *   relayed
  *   local_table, local_ratchets, announcing, local_data
  *   alternatives, paths, known, blackholes, asks
  *   searches, rebroadcast, path_answers, tunnels, routes
@@ -25,6 +26,7 @@
 #include "base/timer.h"
 #include "stack/filter.h"
 #include "stack/jobs.h"
+#include "stack/kept.h"
 #include "stack/links.h"
 #include "stack/locals.h"
 #include "stack/ops.h"
@@ -69,6 +71,20 @@ typedef struct nm_flight {
   nm_input_seq last; /* seq of the newest record; 0: none yet */
 } nm_flight;
 
+/* What was removed of a table that a driver keeps. */
+typedef struct nm_kept_notes {
+  uint64_t changed;  /* marked entries */
+  nm_buffer removed; /* keys, oldest first */
+  size_t taken;      /* bytes of them that the driver has */
+  bool lost;         /* some found no room */
+} nm_kept_notes;
+
+typedef struct nm_kept {
+  nm_kept_notes notes[NM_KEPT_TABLES];
+  bool keeps; /* somebody wants to know */
+  bool loading;
+} nm_kept;
+
 struct nm_engine {
   const nm_mem *mem;
   const nm_entropy *entropy;
@@ -104,6 +120,7 @@ struct nm_engine {
   nm_transport carried; /* other people's traffic */
   nm_receipts receipts; /* packets waiting for their proof */
   nm_links links;       /* links with their requests and transfers */
+  nm_kept kept;         /* what of them a driver has not taken */
 };
 
 /* One input on its way through the state machines. The keys are those of the
@@ -175,6 +192,40 @@ bool nm_engine_take_credit(nm_engine *engine);
 /* Reserves a reliable event for data on its way in. NULL: the packet must not
  * be accepted; |drop| says why. */
 nm_event_node *nm_engine_reserve_event(nm_engine *engine, nm_drop *drop);
+
+/* ---- kept.c ---- */
+
+void nm_kept_init(nm_engine *engine);
+void nm_kept_dispose(nm_engine *engine);
+/* Sets the mark of an entry. */
+void nm_kept_mark(nm_engine *engine, nm_kept_table table, bool *changed);
+/* Notes the key of an entry that is being disposed of. */
+void nm_kept_gone(nm_engine *engine, nm_kept_table table, bool changed,
+                  const void *key);
+
+/* Whether a time of use has moved so far that it is worth a write. */
+static inline bool nm_kept_is_later(uint64_t before_us, uint64_t now_us) {
+  return ((before_us ^ now_us) >> 32) != 0;
+}
+
+/* A walk of a driver. */
+typedef struct nm_kept_walk {
+  nm_engine *engine;
+  nm_kept_table table;
+  bool all;
+} nm_kept_walk;
+
+/* Whether it is given this entry; that it was. */
+bool nm_kept_gives(const nm_kept_walk *walk, bool changed);
+void nm_kept_given(const nm_kept_walk *walk, bool *changed);
+
+/* A packet takes |path|. */
+static inline void nm_path_use(nm_engine *engine, nm_path *path) {
+  if (nm_kept_is_later(path->updated_us, engine->now.mono_us)) {
+    nm_kept_mark(engine, NM_KEPT_PATHS, &path->changed);
+  }
+  path->updated_us = engine->now.mono_us;
+}
 
 /* ---- iface_table.c, ifaces.c ---- */
 

@@ -18,6 +18,7 @@
 static void dispose_known(void *user, nm_table_link *entry) {
   nm_engine *engine = user;
   nm_known *known = (nm_known *)(void *)entry;
+  nm_kept_gone(engine, NM_KEPT_KNOWN, known->changed, known->hash.b);
   nm_block_drop(known->announce);
   nm_block_drop(known->app_data);
   nm_release(engine->mem, known->ratchet);
@@ -56,8 +57,16 @@ static nm_known *next_known(const nm_engine *engine, const nm_known *known) {
   return (nm_known *)(void *)nm_table_next(&engine->routes.known, link);
 }
 
+static void mark(nm_engine *engine, nm_known *known) {
+  nm_kept_mark(engine, NM_KEPT_KNOWN, &known->changed);
+}
+
 void nm_known_use(nm_engine *engine, nm_known *known) {
   if (known->used_unix_us != RETAINED) {
+    if (nm_kept_is_later((uint64_t)known->used_unix_us,
+                         (uint64_t)engine->now.unix_us)) {
+      mark(engine, known);
+    }
     known->used_unix_us = engine->now.unix_us;
   }
   nm_table_touch(&engine->routes.known, &known->link);
@@ -121,6 +130,7 @@ nm_known *nm_known_learn(nm_engine *engine, const nm_announce *announce,
     memcpy(known->ratchet->key, announce->ratchet.ptr, NM_KEY_SIZE);
     known->ratchet->unix_us = engine->now.unix_us;
   }
+  mark(engine, known);
   nm_table_touch(&engine->routes.known, &known->link);
   return known;
 }
@@ -236,6 +246,7 @@ int nm_engine_remember(nm_engine *engine, const nm_destination_hash *hash,
   memcpy(known->public_key, identity->public_key, NM_PUBLIC_SIZE);
   known->heard_unix_us = now.unix_us;
   take_app_data(known, app_data != NULL, copy);
+  mark(engine, known);
   return NM_OK;
 }
 
@@ -246,6 +257,7 @@ int nm_engine_retain(nm_engine *engine, const nm_destination_hash *hash,
     return NM_E(MISSING);
   }
   known->used_unix_us = retain ? RETAINED : engine->now.unix_us;
+  mark(engine, known);
   return NM_OK;
 }
 
@@ -325,6 +337,31 @@ uint64_t nm_engine_known_scan(const nm_engine *engine, uint64_t cursor,
   return nm_table_scan(&engine->routes.known, cursor, visit_known, &visitor);
 }
 
+typedef struct kept_visitor {
+  nm_kept_walk walk;
+  void (*visit)(void *user, nm_known_record *record);
+  void *user;
+} kept_visitor;
+
+static void visit_kept(void *user, nm_table_link *entry) {
+  const kept_visitor *v = user;
+  nm_known *known = (nm_known *)(void *)entry;
+  nm_known_record record;
+  if (nm_kept_gives(&v->walk, known->changed) &&
+      fill(v->walk.engine, known, &record)) {
+    nm_kept_given(&v->walk, &known->changed);
+    v->visit(v->user, &record);
+  }
+}
+
+uint64_t nm_engine_known_kept(nm_engine *engine, uint64_t cursor, bool all,
+                              void (*visit)(void *user,
+                                            nm_known_record *record),
+                              void *user) {
+  kept_visitor visitor = {{engine, NM_KEPT_KNOWN, all}, visit, user};
+  return nm_table_scan(&engine->routes.known, cursor, visit_kept, &visitor);
+}
+
 int nm_engine_known_put(nm_engine *engine, const nm_known_record *record) {
   nm_block *app_data;
   int status = copy_app_data(engine, record->has_app_data,
@@ -346,6 +383,7 @@ int nm_engine_known_put(nm_engine *engine, const nm_known_record *record) {
   }
   memcpy(known->public_key, record->public_key, NM_PUBLIC_SIZE);
   take_app_data(known, record->has_app_data, app_data);
+  mark(engine, known);
   known->announce_hash = record->announce_hash;
   known->heard_unix_us = record->heard_unix_us;
   known->used_unix_us = record->used_unix_us;

@@ -14,6 +14,7 @@
 static void dispose_path(void *user, nm_table_link *entry) {
   nm_engine *engine = user;
   nm_path *path = (nm_path *)(void *)entry;
+  nm_kept_gone(engine, NM_KEPT_PATHS, path->changed, path->hash.b);
   nm_alternatives_dispose(engine, path);
   nm_block_drop(path->announce);
   nm_release(engine->mem, path->blobs);
@@ -74,6 +75,10 @@ nm_path *nm_path_find_keyed(const nm_engine *engine,
                                 &engine->routes.paths, key, hash));
 }
 
+static void mark(nm_engine *engine, nm_path *path) {
+  nm_kept_mark(engine, NM_KEPT_PATHS, &path->changed);
+}
+
 static void tell(nm_engine *engine, const nm_path *path, bool known) {
   nm_event event = nm_engine_event_of(engine, NM_EVENT_PATH);
   event.destination = path->hash;
@@ -91,6 +96,7 @@ static void tell_moved(nm_engine *engine, nm_path *path) {
   engine->stats.paths_failed_over++;
   nm_alternatives_prune(engine, path, 0);
   nm_alternatives_sort(engine, path);
+  mark(engine, path);
   tell(engine, path, true);
 }
 
@@ -271,6 +277,7 @@ nm_path *nm_path_learn(nm_engine *engine, const nm_announce *announce,
   nm_block_drop(path->announce);
   path->announce = nm_block_hold(raw);
   path->announce_hash = *hash;
+  mark(engine, path);
   tell(engine, path, true);
   return path;
 }
@@ -308,6 +315,7 @@ bool nm_path_failed(nm_engine *engine, nm_path *path) {
   nm_alternative *next = nm_alternative_first(engine, path, true);
   if (next == NULL) {
     path->state = NM_PATH_UNRESPONSIVE;
+    mark(engine, path);
     tell(engine, path, true);
     return false;
   }
@@ -363,6 +371,7 @@ int nm_engine_mark_path(nm_engine *engine, const nm_destination_hash *hash,
     return NM_OK;
   }
   path->state = NM_PATH_RESPONSIVE;
+  mark(engine, path);
   tell(engine, path, true);
   return NM_OK;
 }
@@ -386,7 +395,7 @@ void nm_way_to(nm_engine *engine, const nm_destination_hash *hash,
       path->hops > 1 ||
       (path->hops == 1 && way->iface->spec.role == NM_ROLE_SHARED_CONNECTION);
   memcpy(way->next_hop, path->next_hop, NM_ADDRESS_SIZE);
-  path->updated_us = engine->now.mono_us;
+  nm_path_use(engine, path);
   nm_table_touch(&engine->routes.paths, &path->link);
 }
 
@@ -531,6 +540,30 @@ uint64_t nm_engine_path_scan(const nm_engine *engine, uint64_t cursor,
   return nm_table_scan(&engine->routes.paths, cursor, visit_path, &visitor);
 }
 
+typedef struct kept_visitor {
+  nm_kept_walk walk;
+  void (*visit)(void *user, nm_path_record *record);
+  void *user;
+} kept_visitor;
+
+static void visit_kept(void *user, nm_table_link *entry) {
+  const kept_visitor *v = user;
+  nm_path *path = (nm_path *)(void *)entry;
+  nm_path_record record;
+  if (nm_kept_gives(&v->walk, path->changed) &&
+      is_there(v->walk.engine, path) && fill(v->walk.engine, path, &record)) {
+    nm_kept_given(&v->walk, &path->changed);
+    v->visit(v->user, &record);
+  }
+}
+
+uint64_t nm_engine_path_kept(nm_engine *engine, uint64_t cursor, bool all,
+                             void (*visit)(void *user, nm_path_record *record),
+                             void *user) {
+  kept_visitor visitor = {{engine, NM_KEPT_PATHS, all}, visit, user};
+  return nm_table_scan(&engine->routes.paths, cursor, visit_kept, &visitor);
+}
+
 static bool record_is_sane(const nm_engine *engine,
                            const nm_path_record *record) {
   size_t blobs = nm_block_span(record->blobs).len;
@@ -585,6 +618,7 @@ int nm_engine_path_put(nm_engine *engine, const nm_path_record *record) {
       record->announce == NULL ? NULL : nm_block_hold(record->announce);
   nm_block_drop(path->announce);
   path->announce = announce;
+  mark(engine, path);
   return NM_OK;
 }
 

@@ -34,6 +34,7 @@ typedef struct nm_known {
   int64_t used_unix_us; /* 0 never, -1 retained */
   uint32_t in_use;      /* links and receipts that need it */
   bool has_app_data;
+  bool changed; /* since a driver took it (kept.h) */
 } nm_known;
 
 /* Another way to the destination of a path, for when the one in use fails. */
@@ -62,6 +63,7 @@ typedef struct nm_path {
   nm_block *announce; /* raw, hop byte as received */
   nm_packet_hash announce_hash;
   uint32_t blob_count;
+  bool changed;                 /* since a driver took it (kept.h) */
   uint8_t (*blobs)[10];         /* oldest first, at most limits.path_blobs */
   nm_alternative *alternatives; /* at most limits.path_alternatives, in the
                                    order in which they are tried */
@@ -94,6 +96,7 @@ typedef struct nm_blackhole {
   nm_identity_hash source;
   int64_t until_unix_us;
   nm_block *reason;
+  bool changed; /* since a driver took it (kept.h) */
 } nm_blackhole;
 
 typedef struct nm_routes {

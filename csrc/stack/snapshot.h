@@ -116,11 +116,6 @@ bool nm_engine_path_request_next(const nm_engine *engine,
 bool nm_engine_blackhole_next(const nm_engine *engine,
                               const nm_identity_hash *after,
                               nm_blackhole_record *record);
-/* As nm_engine_path_scan. */
-uint64_t nm_engine_blackhole_scan(const nm_engine *engine, uint64_t cursor,
-                                  void (*visit)(void *user,
-                                                nm_blackhole_record *record),
-                                  void *user);
 /* Adds or replaces, its source included; paths of the identity go at once. */
 int nm_engine_blackhole_put(nm_engine *engine,
                             const nm_blackhole_record *record, nm_now now);
@@ -138,12 +133,5 @@ size_t nm_engine_filter_size(const nm_engine *engine);
 bool nm_engine_filter_has(const nm_engine *engine, const nm_packet_hash *hash);
 void nm_engine_filter_put(nm_engine *engine, const nm_packet_hash *hash);
 void nm_engine_filter_drop(nm_engine *engine, const nm_packet_hash *hash);
-/* One step of a walk, the older generation first: gives at most 256 hashes to
- * |visit| and returns the next cursor, 0 at the end; 0 starts. What comes in
- * meanwhile may be left out or come twice. */
-uint64_t nm_engine_filter_scan(const nm_engine *engine, uint64_t cursor,
-                               void (*visit)(void *user,
-                                             const nm_packet_hash *hash),
-                               void *user);
 
 #endif

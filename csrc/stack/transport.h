@@ -197,6 +197,7 @@ typedef struct nm_tunnel_path {
   struct nm_tunnel_entry *tunnel;
   uint8_t next_hop[NM_ADDRESS_SIZE];
   uint8_t hops;
+  bool changed; /* since a driver took it (kept.h) */
   uint64_t updated_us;
   uint64_t expires_us;
   uint64_t emitted; /* the newest */
@@ -213,6 +214,7 @@ typedef struct nm_tunnel_entry {
   uint64_t expires_us;
   nm_tunnel_path *paths;
   uint32_t path_count;
+  bool changed;              /* since a driver took it (kept.h) */
   nm_tunnel_path *restoring; /* the next one to restore */
   nm_timer timer;
   nm_engine *engine;

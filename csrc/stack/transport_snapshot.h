@@ -202,14 +202,6 @@ typedef struct nm_tunnel_path_record {
 
 bool nm_engine_tunnel_next(const nm_engine *engine, const uint8_t *after,
                            nm_tunnel_record *record);
-/* As nm_engine_path_scan, of tunnels and of all their paths. */
-uint64_t nm_engine_tunnel_scan(const nm_engine *engine, uint64_t cursor,
-                               void (*visit)(void *user,
-                                             nm_tunnel_record *record),
-                               void *user);
-uint64_t nm_engine_tunnel_path_scan(
-    const nm_engine *engine, uint64_t cursor,
-    void (*visit)(void *user, nm_tunnel_path_record *record), void *user);
 /* With an interface it is bound to it, and its paths come back. */
 int nm_engine_tunnel_put(nm_engine *engine, const nm_tunnel_record *record,
                          nm_now now);

@@ -35,6 +35,10 @@ static void unlink_path(nm_tunnel_path *path) {
 static void dispose_path(void *user, nm_table_link *entry) {
   nm_engine *engine = user;
   nm_tunnel_path *path = (nm_tunnel_path *)(void *)entry;
+  uint8_t key[NM_KEPT_KEY_MAX];
+  memcpy(key, path->tunnel->id, NM_HASH_SIZE);
+  memcpy(&key[NM_HASH_SIZE], path->key.hash.b, NM_ADDRESS_SIZE);
+  nm_kept_gone(engine, NM_KEPT_TUNNEL_PATHS, path->changed, key);
   unlink_path(path);
   nm_block_drop(path->announce);
   nm_block_drop(path->blobs);
@@ -49,6 +53,7 @@ static void remove_path(nm_engine *engine, nm_tunnel_path *path) {
 static void dispose_tunnel(void *user, nm_table_link *entry) {
   nm_engine *engine = user;
   nm_tunnel_entry *tunnel = (nm_tunnel_entry *)(void *)entry;
+  nm_kept_gone(engine, NM_KEPT_TUNNELS, tunnel->changed, tunnel->id);
   while (tunnel->paths != NULL) {
     remove_path(engine, tunnel->paths);
   }
@@ -84,6 +89,14 @@ int nm_tunnels_init(nm_engine *engine) {
 void nm_tunnels_dispose(nm_engine *engine) {
   nm_table_dispose(&engine->carried.tunnels);
   nm_table_dispose(&engine->carried.tunnel_paths);
+}
+
+static void mark(nm_engine *engine, nm_tunnel_entry *tunnel) {
+  nm_kept_mark(engine, NM_KEPT_TUNNELS, &tunnel->changed);
+}
+
+static void mark_path(nm_engine *engine, nm_tunnel_path *path) {
+  nm_kept_mark(engine, NM_KEPT_TUNNEL_PATHS, &path->changed);
 }
 
 /* ---- paths into a tunnel ---- */
@@ -159,6 +172,10 @@ void nm_tunnel_path_learnt(nm_engine *engine, const nm_path *path,
       path->announce == NULL ? NULL : nm_block_hold(path->announce);
   kept->blobs = blobs;
   kept->emitted = newest(nm_block_span(blobs));
+  mark_path(engine, kept);
+  if (nm_kept_is_later(tunnel->expires_us, engine->now.mono_us + LIFE_US)) {
+    mark(engine, tunnel);
+  }
   tunnel->expires_us = engine->now.mono_us + LIFE_US;
 }
 
@@ -257,6 +274,7 @@ static void bind(nm_engine *engine, nm_tunnel_entry *tunnel, nm_iface *iface) {
     iface->tunnel->iface = 0;
   }
   iface->tunnel = tunnel;
+  mark(engine, tunnel);
   tunnel->iface = iface->id;
   tunnel->expires_us = engine->now.mono_us + LIFE_US;
   tunnel->restoring = tunnel->paths;
@@ -372,6 +390,7 @@ int nm_engine_tunnel_put(nm_engine *engine, const nm_tunnel_record *record,
     bind(engine, tunnel, iface);
   }
   tunnel->expires_us = record->expires_mono_us;
+  mark(engine, tunnel);
   nm_engine_arm(engine, &tunnel->timer, 0);
   return NM_OK;
 }
@@ -415,7 +434,7 @@ bool nm_engine_tunnel_path_next(const nm_engine *engine,
 }
 
 typedef struct visitor {
-  const nm_engine *engine;
+  nm_kept_walk walk;
   void (*tunnel)(void *user, nm_tunnel_record *record);
   void (*path)(void *user, nm_tunnel_path_record *record);
   void *user;
@@ -423,30 +442,40 @@ typedef struct visitor {
 
 static void visit_tunnel(void *user, nm_table_link *entry) {
   const visitor *v = user;
+  nm_tunnel_entry *tunnel = (nm_tunnel_entry *)(void *)entry;
   nm_tunnel_record record;
-  fill_tunnel(v->engine, (const nm_tunnel_entry *)(const void *)entry, &record);
-  v->tunnel(v->user, &record);
+  if (nm_kept_gives(&v->walk, tunnel->changed)) {
+    nm_kept_given(&v->walk, &tunnel->changed);
+    fill_tunnel(v->walk.engine, tunnel, &record);
+    v->tunnel(v->user, &record);
+  }
 }
 
 static void visit_path(void *user, nm_table_link *entry) {
   const visitor *v = user;
+  nm_tunnel_path *path = (nm_tunnel_path *)(void *)entry;
   nm_tunnel_path_record record;
-  fill_path(v->engine, (const nm_tunnel_path *)(const void *)entry, &record);
-  v->path(v->user, &record);
+  if (nm_kept_gives(&v->walk, path->changed)) {
+    nm_kept_given(&v->walk, &path->changed);
+    fill_path(v->walk.engine, path, &record);
+    v->path(v->user, &record);
+  }
 }
 
-uint64_t nm_engine_tunnel_scan(const nm_engine *engine, uint64_t cursor,
+uint64_t nm_engine_tunnel_kept(nm_engine *engine, uint64_t cursor, bool all,
                                void (*visit)(void *user,
                                              nm_tunnel_record *record),
                                void *user) {
-  visitor v = {.engine = engine, .tunnel = visit, .user = user};
+  visitor v = {
+      .walk = {engine, NM_KEPT_TUNNELS, all}, .tunnel = visit, .user = user};
   return nm_table_scan(&engine->carried.tunnels, cursor, visit_tunnel, &v);
 }
 
-uint64_t nm_engine_tunnel_path_scan(
-    const nm_engine *engine, uint64_t cursor,
+uint64_t nm_engine_tunnel_path_kept(
+    nm_engine *engine, uint64_t cursor, bool all,
     void (*visit)(void *user, nm_tunnel_path_record *record), void *user) {
-  visitor v = {.engine = engine, .path = visit, .user = user};
+  visitor v = {
+      .walk = {engine, NM_KEPT_TUNNEL_PATHS, all}, .path = visit, .user = user};
   return nm_table_scan(&engine->carried.tunnel_paths, cursor, visit_path, &v);
 }
 
@@ -475,6 +504,7 @@ int nm_engine_tunnel_path_put(nm_engine *engine,
       record->announce == NULL ? NULL : nm_block_hold(record->announce);
   path->blobs = nm_block_hold(record->blobs);
   path->emitted = newest(nm_block_span(path->blobs));
+  mark_path(engine, path);
   return NM_OK;
 }
 

@@ -137,7 +137,8 @@ NM_TEST(known_destinations_survive_a_close_and_a_persist) {
   remember(&s.n, 12);
   persist(&s.n);
   nm_node_stats stats = io_stats(&s.n);
-  NM_CHECK(stats.saves >= 2 && stats.last_save_unix_us > 0);
+  NM_CHECK(stats.last_save_unix_us > 0);
+  NM_CHECK_INT(stats.saves, 1); /* of what has changed */
   /* Nothing has changed: nothing is written. */
   persist(&s.n);
   NM_CHECK_INT(io_stats(&s.n).saves, stats.saves);

@@ -52,7 +52,7 @@ static void read_paths(nm_span body, uint32_t count) {
   }
 }
 
-static void read_file(nm_store_table table, nm_span file) {
+static void read_file(nm_kept_table table, nm_span file) {
   uint32_t count = 0;
   nm_span body;
   int status = nm_store_unseal(table, file, &count, &body);
@@ -61,7 +61,7 @@ static void read_file(nm_store_table table, nm_span file) {
     return;
   }
   MUST(lies_in(body, file));
-  if (table == NM_STORE_KNOWN) {
+  if (table == NM_KEPT_KNOWN) {
     read_known(body, count);
   } else {
     read_paths(body, count);
@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 2 || size > 8192) {
     return 0;
   }
-  nm_store_table table = data[0] & 1 ? NM_STORE_PATHS : NM_STORE_KNOWN;
+  nm_kept_table table = data[0] & 1 ? NM_KEPT_PATHS : NM_KEPT_KNOWN;
   nm_span rest = nm_span_of(data + 2, size - 2);
   if ((data[0] & 2) != 0) {
     read_file(table, rest);
