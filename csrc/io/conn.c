@@ -99,6 +99,38 @@ static void count(const nm_conn *conn, nm_conn_counters *sum) {
   }
 }
 
+/* ---- the lines of those that relayed announces wait for ---- */
+
+void nm_conn_join_line(nm_conn *conn, nm_conn_line *line) {
+  conn->line = line;
+  conn->next_in_line = NULL;
+  conn->prev_in_line = line->last;
+  if (line->last != NULL) {
+    line->last->next_in_line = conn;
+  } else {
+    line->first = conn;
+  }
+  line->last = conn;
+}
+
+void nm_conn_leave_line(nm_conn *conn) {
+  nm_conn_line *line = conn->line;
+  if (line == NULL) {
+    return;
+  }
+  if (conn->prev_in_line != NULL) {
+    conn->prev_in_line->next_in_line = conn->next_in_line;
+  } else {
+    line->first = conn->next_in_line;
+  }
+  if (conn->next_in_line != NULL) {
+    conn->next_in_line->prev_in_line = conn->prev_in_line;
+  } else {
+    line->last = conn->prev_in_line;
+  }
+  conn->line = NULL;
+}
+
 /* ---- life ---- */
 
 nm_conn *nm_conn_new(nm_port *port, bool is_pipe) {
@@ -156,6 +188,7 @@ void nm_conn_close(nm_conn *conn) {
   if (port->conn == conn) {
     port->conn = NULL;
   }
+  nm_conn_leave_line(conn);
   uv_close(&conn->u.handle, on_closed);
 }
 

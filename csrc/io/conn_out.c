@@ -4,6 +4,11 @@
  * ahead of those that the system has not taken yet, so that a small packet
  * waits for one part at most, and for what the system holds
  * (NM_TCP_UNSENT_MAX). Within a lane the order stays.
+ *
+ * Relayed announces go to all connections, one or two at a time, and nobody
+ * waits for them. A connection that got some a moment ago lets the next ones
+ * come together, and of a thousand connections only a few are written in a
+ * turn, so that data passes between them.
  */
 #include "io/port.h"
 
@@ -11,6 +16,13 @@
 
 /* Larger buffers are not kept for the next connection that sends. */
 #define BUFFER_KEEP (64u << 10)
+
+/* How long relayed announces wait for others. */
+#define REST_US 50000
+/* So many bytes wait no longer. */
+#define REST_BYTES (8u << 10)
+/* Connections that are written in a turn for relayed announces alone. */
+#define READY_PER_TURN 32
 
 static void be_dirty(nm_conn *conn) {
   nm_loop *loop = conn->port->node->loop;
@@ -20,6 +32,50 @@ static void be_dirty(nm_conn *conn) {
     loop->dirty = conn;
   }
 }
+
+/* ---- relayed announces ---- */
+
+/* There is a relayed announce to write. */
+static void be_patient(nm_conn *conn) {
+  nm_loop *loop = conn->port->node->loop;
+  uint64_t now = loop->now.mono_us;
+  if (conn->is_dirty || conn->line == &loop->ready) {
+    return;
+  }
+  if (conn->filling.len >= REST_BYTES || now >= conn->relayed_us + REST_US ||
+      conn->port->node->phase != NM_NODE_IS_OPEN) {
+    nm_conn_leave_line(conn);
+    nm_conn_join_line(conn, &loop->ready);
+  } else if (conn->line == NULL) {
+    conn->relayed_us = now;
+    nm_conn_join_line(conn, &loop->resting);
+  }
+}
+
+void nm_conn_rested(void *user, nm_timer *timer) {
+  (void)user;
+  (void)timer; /* the turn that it makes does the rest */
+}
+
+static void flush_ready(nm_loop *loop) {
+  nm_conn *conn;
+  uint64_t now = loop->now.mono_us;
+  while ((conn = loop->resting.first) != NULL &&
+         now >= conn->relayed_us + REST_US) {
+    nm_conn_leave_line(conn);
+    nm_conn_join_line(conn, &loop->ready);
+  }
+  for (int i = 0; (conn = loop->ready.first) != NULL && i < READY_PER_TURN;
+       i++) {
+    nm_conn_flush(conn);
+  }
+  conn = loop->resting.first;
+  if (conn != NULL && !nm_timer_armed(&loop->rest)) {
+    nm_loop_arm(loop, &loop->rest, conn->relayed_us + REST_US);
+  }
+}
+
+/* ---- what waits ---- */
 
 static size_t queued_bytes(const nm_conn *conn) {
   return conn->filling.len + conn->flying.len + conn->parts.len -
@@ -69,7 +125,11 @@ bool nm_conn_send(nm_conn *conn, nm_span packet) {
   buf->len = w.pos;
   conn->filling_packets += !part;
   conn->parts_packets += part;
-  be_dirty(conn);
+  if (conn->port->is_patient) {
+    be_patient(conn);
+  } else {
+    be_dirty(conn);
+  }
   return true;
 }
 
@@ -224,6 +284,10 @@ static bool flush_one_part(nm_conn *conn) {
 }
 
 void nm_conn_flush(nm_conn *conn) {
+  if (conn->line != NULL) {
+    nm_conn_leave_line(conn);
+    conn->relayed_us = conn->port->node->loop->now.mono_us;
+  }
   if (conn->port->node->phase != NM_NODE_IS_OPEN) {
     nm_node_wake(conn->port->node); /* its close waits for this */
   }
@@ -243,6 +307,7 @@ void nm_conn_flush_all(nm_loop *loop) {
     nm_conn_flush(conn);
     conn = next;
   }
+  flush_ready(loop);
 }
 
 uint32_t nm_conn_port_waiting(const nm_port *port, size_t *bytes) {

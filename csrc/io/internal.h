@@ -44,6 +44,12 @@ struct nm_dgram;
  * code of at most 64 bytes fits into the room above it). */
 #define NM_FRAME_MAX (524288u + 64u)
 
+/* Connections in the order in which they came. */
+typedef struct nm_conn_line {
+  nm_conn *first;
+  nm_conn *last;
+} nm_conn_line;
+
 struct nm_loop {
   const nm_mem *mem;
   pid_t pid;
@@ -73,7 +79,12 @@ struct nm_loop {
   struct nm_node *active; /* nodes with something to do */
   nm_conn *hungry;        /* connections that wait for their turn to read */
   nm_conn *dirty;         /* connections with output to write */
-  struct nm_dgram *wet;   /* datagram sockets with output to send */
+  /* Those that have nothing to write but relayed announces: let wait for more
+   * of them, then written a few in a turn. */
+  nm_conn_line resting;
+  nm_conn_line ready;
+  nm_timer rest;        /* the first one of `resting` has waited long enough */
+  struct nm_dgram *wet; /* datagram sockets with output to send */
   nm_pool pool;
   nm_clerk clerk;
   nm_cipher cipher;
@@ -312,11 +323,12 @@ typedef struct nm_node {
   bool ifaces_changed; /* since they were published */
   bool ifaces_urgent;
   uint64_t ifaces_published_us;
-  nm_table ports;      /* by interface id */
-  uint32_t port_count; /* those that are still closing included */
-  nm_port *user_ports; /* user-written interfaces with frames to hand out */
-  nm_lanes waiting;    /* jobs taken from the engine */
-  nm_post *deferred;   /* commands and cancellations, in order */
+  nm_table ports;       /* by interface id */
+  uint32_t port_count;  /* those that are still closing included */
+  uint32_t relays_left; /* relayed announces that this turn may still send */
+  nm_port *user_ports;  /* user-written interfaces with frames to hand out */
+  nm_lanes waiting;     /* jobs taken from the engine */
+  nm_post *deferred;    /* commands and cancellations, in order */
   nm_post *deferred_end;
   nm_post *resumed;   /* the one that is deferred no more */
   uint32_t asks_left; /* commands that may run before the next round */

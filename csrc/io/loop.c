@@ -62,7 +62,8 @@ static void on_spin(uv_idle_t *spin) {
 
 /* While there is work left, polls return at once. */
 static void set_spin(nm_loop *loop) {
-  bool busy = loop->active != NULL || loop->hungry != NULL || loop->due;
+  bool busy = loop->active != NULL || loop->hungry != NULL ||
+              loop->ready.first != NULL || loop->due;
   if (busy && !uv_is_active((uv_handle_t *)&loop->spin)) {
     (void)uv_idle_start(&loop->spin, on_spin);
   } else if (!busy && uv_is_active((uv_handle_t *)&loop->spin)) {
@@ -238,6 +239,9 @@ static int start(nm_loop *loop, uint32_t workers, uint32_t jobs_max) {
   loop->read_buffer = nm_alloc(loop->mem, NM_READ_BUFFER);
   loop->frame = nm_alloc(loop->mem, NM_FRAME_MAX);
   int status = nm_cipher_open(&loop->cipher, NULL);
+  if (status == NM_OK) {
+    status = nm_loop_reserve_timers(loop, 1);
+  }
   if (loop->read_buffer == NULL || loop->frame == NULL) {
     status = NM_E(MEMORY);
   }
@@ -286,6 +290,7 @@ int nm_loop_start(const nm_loop_config *given, nm_loop **out) {
   atomic_init(&loop->holders, 1);
   loop->many_cores = sysconf(_SC_NPROCESSORS_ONLN) > 1;
   nm_timers_init(&loop->timers, mem);
+  loop->rest.fire = nm_conn_rested;
   int status =
       start(loop, config.workers != 0 ? config.workers : default_workers(),
             config.jobs_max != 0 ? config.jobs_max : JOBS_MAX);

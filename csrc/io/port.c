@@ -480,11 +480,12 @@ static bool put_out(nm_port *port, nm_span raw) {
   if (port->node->tap) {
     nm_node_tap(port->node, port->id, false, packet);
   }
-  port->sends_part = is_part(raw);
+  port->sends_part = !port->is_patient && is_part(raw);
   return port->ops->send(port, packet);
 }
 
 void nm_port_output(nm_port *port, const nm_output *out) {
+  port->is_patient = out->patient;
   bool ok = put_out(port, nm_block_span(out->packet));
   nm_node_ifaces_changed(port->node, false);
   if (out->op != 0) {

@@ -49,6 +49,10 @@ struct nm_conn {
   nm_port *port;
   nm_conn *next_dirty;
   nm_conn *next_hungry;
+  nm_conn_line *line; /* of the loop's two, or NULL */
+  nm_conn *next_in_line;
+  nm_conn *prev_in_line;
+  uint64_t relayed_us; /* when it came to `resting`, or was written last */
   bool is_dirty;
   bool is_hungry;
   bool starved; /* waits for jobs of its port to finish */
@@ -131,6 +135,7 @@ struct nm_port {
       deaf; /* a medium without a way in: receives whatever is wanted nothing */
   bool mute;       /* without a way out */
   bool sends_part; /* the packet being sent is a part of a resource */
+  bool is_patient; /* it is a relayed announce */
   bool up;         /* the medium is there */
   bool paused;     /* by command */
   bool gone;       /* taken out; waits for its handles */
@@ -261,6 +266,11 @@ void nm_conn_change(nm_conn *conn);
 void nm_conn_close(nm_conn *conn);
 /* Writes what the system takes now (conn_out.c). */
 void nm_conn_flush(nm_conn *conn);
+/* Stands at the end of |line|, or in none (conn.c). */
+void nm_conn_join_line(nm_conn *conn, nm_conn_line *line);
+void nm_conn_leave_line(nm_conn *conn);
+/* The timer of those that rest. */
+void nm_conn_rested(void *user, nm_timer *timer);
 /* The stream has failed: tells whoever is to know, once. */
 void nm_conn_fail(nm_conn *conn, int error);
 void nm_conn_flush_all(nm_loop *loop);

@@ -6,13 +6,18 @@
 
 #define ROUNDS_PER_TURN 16
 #define OUTPUTS_PER_ROUND 512
+/* Relayed announces, which let data go ahead. */
+#define RELAYS_PER_TURN 256
 
 /* ---- outputs ---- */
 
 static bool pump_outputs(nm_node *node) {
   nm_output out;
   int count = 0;
-  while (count < OUTPUTS_PER_ROUND && nm_engine_output(node->engine, &out)) {
+  while (count < OUTPUTS_PER_ROUND &&
+         (node->relays_left > 0 || nm_engine_output_urges(node->engine)) &&
+         nm_engine_output(node->engine, &out)) {
+    node->relays_left -= out.patient;
     nm_port *port = nm_port_find(node, out.iface);
     if (port != NULL) {
       nm_port_output(port, &out);
@@ -55,6 +60,7 @@ void nm_node_pump(nm_node *node) {
   }
   nm_node_grant(node);
   bool moved = true;
+  node->relays_left = RELAYS_PER_TURN;
   tick_if_due(
       node); /* once: what comes in meanwhile waits for the turn's end */
   for (int round = 0; moved && round < ROUNDS_PER_TURN; round++) {
@@ -73,8 +79,8 @@ void nm_node_pump(nm_node *node) {
     nm_orphans_step(node);
   }
   arm_deadline(node);
-  if (moved || nm_save_is_ready(node) || nm_orphans_are_called(node) ||
-      nm_node_may_resume(node)) {
+  if (moved || node->relays_left == 0 || nm_save_is_ready(node) ||
+      nm_orphans_are_called(node) || nm_node_may_resume(node)) {
     nm_node_wake(node);
   }
   nm_node_publish(node);

@@ -7,10 +7,17 @@
 #include <string.h>
 
 #define LIFE_US (10800ull * 1000000)
+#define WORDS (NM_HOPS_MAX / 64 + 1)
 
 static nm_queued_announce *find_queued(const nm_cap_queue *queue,
                                        const nm_destination_hash *hash) {
   return (nm_queued_announce *)(void *)nm_table_find(&queue->table, hash);
+}
+
+static void mark(nm_cap_queue *queue, uint8_t hops) {
+  uint64_t bit = 1ull << (hops % 64);
+  uint64_t *word = &queue->used[hops / 64];
+  *word = queue->first[hops] != NULL ? *word | bit : *word & ~bit;
 }
 
 static void append(nm_cap_queue *queue, nm_queued_announce *entry) {
@@ -22,6 +29,7 @@ static void append(nm_cap_queue *queue, nm_queued_announce *entry) {
     entry->prev->next = entry;
   }
   queue->last[entry->hops] = entry;
+  mark(queue, entry->hops);
 }
 
 static void unlink_entry(nm_cap_queue *queue, nm_queued_announce *entry) {
@@ -35,6 +43,7 @@ static void unlink_entry(nm_cap_queue *queue, nm_queued_announce *entry) {
   } else {
     entry->next->prev = entry->prev;
   }
+  mark(queue, entry->hops);
 }
 
 /* Takes |entry| out of the queue and frees it. */
@@ -48,18 +57,19 @@ static void discard(nm_cap_queue *queue, nm_queued_announce *entry) {
 }
 
 static nm_queued_announce *nearest(const nm_cap_queue *queue) {
-  for (size_t hops = 0; hops <= NM_HOPS_MAX; hops++) {
-    if (queue->first[hops] != NULL) {
-      return queue->first[hops];
+  for (size_t i = 0; i < WORDS; i++) {
+    if (queue->used[i] != 0) {
+      return queue->first[64 * i + (size_t)__builtin_ctzll(queue->used[i])];
     }
   }
   return NULL;
 }
 
 static nm_queued_announce *farthest(const nm_cap_queue *queue) {
-  for (size_t hops = NM_HOPS_MAX + 1; hops-- > 0;) {
-    if (queue->first[hops] != NULL) {
-      return queue->first[hops];
+  for (size_t i = WORDS; i-- > 0;) {
+    if (queue->used[i] != 0) {
+      return queue
+          ->first[64 * i + 63 - (size_t)__builtin_clzll(queue->used[i])];
     }
   }
   return NULL;
@@ -80,7 +90,7 @@ static void take_turn(void *user, nm_timer *timer) {
   nm_engine *engine = user;
   nm_cap_queue *queue =
       (nm_cap_queue *)(void *)((char *)timer - offsetof(nm_cap_queue, timer));
-  nm_iface *iface = nm_iface_find(engine, queue->iface);
+  nm_iface *iface = queue->iface;
   nm_queued_announce *entry = nearest(queue);
   while (entry != NULL && engine->now.mono_us > entry->queued_us + LIFE_US) {
     nm_engine_count_drop(engine, iface, NM_DROP_ANNOUNCE_EXPIRED);
@@ -97,7 +107,7 @@ static void take_turn(void *user, nm_timer *timer) {
     (void)nm_timer_arm(&engine->timers, timer, iface->announce_allowed_us);
   }
   nm_control_announce_out(engine, iface);
-  (void)nm_iface_send(engine, iface, packet, 0);
+  (void)nm_iface_relay(engine, iface, packet);
 }
 
 static void dispose_queued(void *user, nm_table_link *entry) {
@@ -141,7 +151,7 @@ static nm_cap_queue *ensure_queue(nm_engine *engine, nm_iface *iface) {
     return NULL;
   }
   queue->engine = engine;
-  queue->iface = iface->id;
+  queue->iface = iface;
   queue->timer.fire = take_turn;
   queue->dispose = dispose_queue;
   iface->cap_queue = queue;
@@ -160,61 +170,59 @@ static bool make_room(nm_engine *engine, nm_cap_queue *queue, uint8_t hops) {
   if (worst == NULL || worst->hops <= hops) {
     return false;
   }
-  nm_engine_count_drop(engine, nm_iface_find(engine, queue->iface),
-                       NM_DROP_ANNOUNCE_QUEUE);
+  nm_engine_count_drop(engine, queue->iface, NM_DROP_ANNOUNCE_QUEUE);
   discard(queue, worst);
   return true;
 }
 
-/* Queues or replaces; |packet| is taken over on success. False: no room. */
-static bool enqueue(nm_engine *engine, nm_cap_queue *queue, nm_block *packet,
-                    const nm_destination_hash *hash, uint8_t hops,
-                    uint64_t emitted) {
-  nm_queued_announce *entry = find_queued(queue, hash);
+/* Queues or replaces. False: no room. */
+static bool enqueue(nm_engine *engine, nm_cap_queue *queue,
+                    const nm_cap_announce *announce) {
+  nm_queued_announce *entry =
+      (nm_queued_announce *)(void *)nm_table_find_hashed(
+          &queue->table, announce->key, &announce->hash);
   if (entry != NULL) {
-    if (emitted <= entry->emitted) {
-      nm_block_drop(packet); /* it waits already */
-      return true;
+    if (announce->emitted <= entry->emitted) {
+      return true; /* it waits already */
     }
     unlink_entry(queue, entry);
     nm_block_drop(entry->packet);
   } else {
-    if (!make_room(engine, queue, hops)) {
+    if (!make_room(engine, queue, announce->hops)) {
       return false;
     }
     entry = nm_alloc_zero(engine->mem, 1, sizeof(*entry));
     if (entry == NULL) {
       return false;
     }
-    entry->hash = *hash;
-    if (nm_table_insert(&queue->table, &entry->link) != NM_OK) {
+    entry->hash = announce->hash;
+    if (nm_table_insert_hashed(&queue->table, &entry->link, announce->key) !=
+        NM_OK) {
       nm_release(engine->mem, entry);
       return false;
     }
     engine->stats.announces_queued++;
   }
-  entry->packet = packet;
-  entry->hops = hops;
-  entry->emitted = emitted;
+  entry->packet = nm_block_hold(announce->packet);
+  entry->hops = announce->hops;
+  entry->emitted = announce->emitted;
   entry->queued_us = engine->now.mono_us;
   append(queue, entry);
   return true;
 }
 
-void nm_cap_send(nm_engine *engine, nm_iface *iface, nm_block *packet,
-                 const nm_destination_hash *hash, uint8_t hops,
-                 uint64_t emitted) {
+void nm_cap_send(nm_engine *engine, nm_iface *iface,
+                 const nm_cap_announce *announce) {
   bool waits = iface->cap_queue != NULL && iface->cap_queue->table.count > 0;
   if (!waits && engine->now.mono_us >= iface->announce_allowed_us) {
-    spend(engine, iface, nm_block_span(packet).len);
+    spend(engine, iface, nm_block_span(announce->packet).len);
     nm_control_announce_out(engine, iface);
-    (void)nm_iface_send(engine, iface, packet, 0);
+    (void)nm_iface_relay(engine, iface, nm_block_hold(announce->packet));
     return;
   }
   nm_cap_queue *queue = ensure_queue(engine, iface);
-  if (queue == NULL || !enqueue(engine, queue, packet, hash, hops, emitted)) {
+  if (queue == NULL || !enqueue(engine, queue, announce)) {
     nm_engine_count_drop(engine, iface, NM_DROP_ANNOUNCE_QUEUE);
-    nm_block_drop(packet);
     return;
   }
   if (!nm_timer_armed(&queue->timer)) {
@@ -305,9 +313,13 @@ int nm_engine_queued_put(nm_engine *engine, const nm_waiting_record *record,
   if (old != NULL) {
     discard(queue, old);
   }
-  if (!enqueue(engine, queue, nm_block_hold(record->packet),
-               &record->destination, record->hops, announce.emitted)) {
-    nm_block_drop(record->packet);
+  const nm_cap_announce waiting = {
+      .packet = record->packet,
+      .hash = record->destination,
+      .key = nm_table_hash(&queue->table, &record->destination),
+      .emitted = announce.emitted,
+      .hops = record->hops};
+  if (!enqueue(engine, queue, &waiting)) {
     return NM_E(LIMIT);
   }
   find_queued(queue, &record->destination)->queued_us = record->since_mono_us;

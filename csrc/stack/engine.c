@@ -162,6 +162,7 @@ nm_engine *nm_engine_new(const nm_mem *mem, const nm_entropy *entropy,
   nm_limits_resolve(&engine->limits);
   nm_timers_init(&engine->timers, mem);
   nm_outbox_init(&engine->outbox, mem, engine->limits.output_packets);
+  nm_outbox_init(&engine->relays, mem, engine->limits.output_packets);
   nm_eventq_init(&engine->events, mem, engine->limits.lossy_events);
   nm_jobs_init(&engine->jobs, mem, engine->limits.jobs);
   nm_kept_init(engine);
@@ -205,6 +206,7 @@ void nm_engine_free(nm_engine *engine) {
   nm_flight_dispose(engine);
   nm_eventq_dispose(&engine->events);
   nm_outbox_dispose(&engine->outbox);
+  nm_outbox_dispose(&engine->relays);
   nm_filter_dispose(&engine->filter);
   nm_timers_dispose(&engine->timers);
   nm_cipher_close(&engine->cipher);
@@ -241,7 +243,17 @@ uint64_t nm_engine_deadline(const nm_engine *engine) {
 }
 
 bool nm_engine_output(nm_engine *engine, nm_output *out) {
-  return nm_outbox_pop(&engine->outbox, out);
+  if (nm_outbox_pop(&engine->outbox, out)) {
+    out->patient = false;
+    return true;
+  }
+  bool any = nm_outbox_pop(&engine->relays, out);
+  out->patient = any;
+  return any;
+}
+
+bool nm_engine_output_urges(const nm_engine *engine) {
+  return engine->outbox.count > 0;
 }
 
 bool nm_engine_event(nm_engine *engine, nm_event *event) {

@@ -120,11 +120,15 @@ uint64_t nm_engine_deadline(const nm_engine *engine);
 typedef struct nm_output {
   nm_iface_id iface;
   nm_block *packet;
-  nm_op_id op; /* 0, or whose packet it is: report with nm_engine_sent. One
-                  packet that goes out on several interfaces has it on each */
+  nm_op_id op;  /* 0, or whose packet it is: report with nm_engine_sent. One
+                   packet that goes out on several interfaces has it on each */
+  bool patient; /* a relayed announce: it may wait a moment for others */
 } nm_output;
-/* Takes the next output; false when there is none. */
+/* Takes the next output; false when there is none. Patient ones come after all
+ * others. */
 bool nm_engine_output(nm_engine *engine, nm_output *out);
+/* Whether the next output is one that is not patient. */
+bool nm_engine_output_urges(const nm_engine *engine);
 /* The driver reports that an output with an op was handed to its medium, or
  * not. Operations that complete "when an interface has taken it" wait for
  * this; one fails when all interfaces have failed. */

@@ -214,6 +214,7 @@ int nm_engine_iface_remove(nm_engine *engine, nm_iface_id id, nm_now now) {
   nm_links_iface_down(engine, id);
   nm_routes_iface_gone(engine, id);
   nm_outbox_purge(&engine->outbox, id, fail_unsent, engine);
+  nm_outbox_purge(&engine->relays, id, fail_unsent, engine);
   nm_tunnel_iface_gone(iface);
   engine->carried.clients -= iface->spec.role == NM_ROLE_LOCAL_CLIENT;
   tell(engine, iface, NM_IFACE_REMOVED);

@@ -36,8 +36,8 @@ static void record_output(nm_engine *engine, nm_iface *iface, nm_span raw) {
   }
 }
 
-int nm_iface_send(nm_engine *engine, nm_iface *iface, nm_block *packet,
-                  nm_op_id op) {
+static int put(nm_engine *engine, nm_iface *iface, nm_outbox *box,
+               nm_block *packet, nm_op_id op) {
   nm_span raw = nm_block_span(packet);
   int status = NM_OK;
   nm_drop reason = NM_DROP_QUEUE_FULL;
@@ -48,7 +48,7 @@ int nm_iface_send(nm_engine *engine, nm_iface *iface, nm_block *packet,
     status = NM_E(TOO_LARGE);
     reason = NM_DROP_OVERSIZE;
   } else {
-    status = nm_outbox_push(&engine->outbox, iface->id, packet, op);
+    status = nm_outbox_push(box, iface->id, packet, op);
   }
   nm_op *owner = op == 0 ? NULL : nm_op_find(&engine->ops, op);
   if (owner != NULL && status == NM_OK) {
@@ -64,6 +64,15 @@ int nm_iface_send(nm_engine *engine, nm_iface *iface, nm_block *packet,
   engine->stats.outputs++;
   record_output(engine, iface, raw);
   return NM_OK;
+}
+
+int nm_iface_send(nm_engine *engine, nm_iface *iface, nm_block *packet,
+                  nm_op_id op) {
+  return put(engine, iface, &engine->outbox, packet, op);
+}
+
+int nm_iface_relay(nm_engine *engine, nm_iface *iface, nm_block *packet) {
+  return put(engine, iface, &engine->relays, packet, 0);
 }
 
 size_t nm_iface_broadcast(nm_engine *engine, nm_block *packet,

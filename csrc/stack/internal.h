@@ -103,6 +103,7 @@ struct nm_engine {
   size_t timers_reserved;
   nm_filter filter;
   nm_outbox outbox;
+  nm_outbox relays; /* relayed announces, behind everything in `outbox` */
   nm_eventq events;
   nm_ops ops;
   nm_jobs jobs;
@@ -246,6 +247,8 @@ uint32_t nm_iface_link_mtu(const nm_iface *iface);
  * interface's MTU, NM_E(LIMIT), NM_E(MEMORY). */
 int nm_iface_send(nm_engine *engine, nm_iface *iface, nm_block *packet,
                   nm_op_id op);
+/* The same for a relayed announce, which lets all else go ahead. */
+int nm_iface_relay(nm_engine *engine, nm_iface *iface, nm_block *packet);
 /* Queues |packet| for every interface that can send and that |wanted| (NULL:
  * every one) agrees to, highest bitrate first (RNS 1, 8.3 B). Takes over one
  * reference. Returns how many took it. */

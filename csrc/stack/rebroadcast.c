@@ -9,11 +9,10 @@
 #define SECOND_US 1000000ull
 /* A relayed announce leaves within half a second, and again after this. */
 #define SPREAD_US (SECOND_US / 2)
-/* Copies that one tick makes at most, but for those of one announce; the others
- * come a moment later, so that a tick stays short with a thousand interfaces.
- */
+/* Copies that one tick makes at most; the others come a moment later, so that a
+ * tick stays short with a thousand interfaces. */
 #define COPIES_PER_TICK 512
-#define MOMENT_US 1000
+#define MOMENT_US 500
 #define AGAIN_US (5 * SECOND_US + SPREAD_US)
 #define LOCAL_REBROADCASTS_MAX 2
 #define RETRIES_MAX 1
@@ -94,45 +93,68 @@ static nm_tristate to_internal(const nm_iface *iface) {
                                                   : NM_YES;
 }
 
-static nm_propagation_verdict may_leave(const nm_engine *engine,
-                                        const nm_rebroadcast *entry,
-                                        const nm_iface *out) {
+/* What the rules of RNS 1, 8.7 ask about an announce; those about the interface
+ * that it leaves on are still to be filled in. */
+static nm_propagation propagation_of(const nm_engine *engine,
+                                     const nm_rebroadcast *entry) {
   const nm_path *path = nm_path_find(engine, &entry->hash);
   const nm_iface *source =
       path == NULL ? NULL : nm_iface_find(engine, path->iface);
-  nm_propagation p = {.out_mode = out->spec.mode,
-                      .has_path = path != NULL,
-                      .out_from_internal = out->spec.announces_from_internal,
-                      .hops = entry->hops};
+  nm_propagation p = {.has_path = path != NULL, .hops = entry->hops};
   if (source != NULL) {
     p.source_mode = source->spec.mode;
     p.source_to_internal = to_internal(source);
   }
-  return nm_announce_propagation(&p);
+  return p;
 }
 
-static void send_everywhere(nm_engine *engine, const nm_rebroadcast *entry,
-                            nm_block *packet, uint64_t emitted) {
-  nm_iface *out = NULL;
-  while ((out = nm_iface_after(engine, out)) != NULL) {
+static void send_on(nm_engine *engine, nm_iface *out, nm_propagation *p,
+                    const nm_cap_announce *announce) {
+  p->out_mode = out->spec.mode;
+  p->out_from_internal = out->spec.announces_from_internal;
+  switch (nm_announce_propagation(p)) {
+  case NM_PROPAGATE_BLOCK:
+    break;
+  case NM_PROPAGATE_ALLOW:
+    nm_control_announce_out(engine, out);
+    (void)nm_iface_relay(engine, out, nm_block_hold(announce->packet));
+    break;
+  case NM_PROPAGATE_CAP:
+    nm_cap_send(engine, out, announce);
+    break;
+  }
+}
+
+/* The interface after the last one that had its copy, which may be gone. They
+ * stand in order of their ids. */
+static nm_iface *next_to_send_to(const nm_engine *engine, nm_iface_id last) {
+  nm_iface *at = last == 0 ? NULL : nm_iface_find(engine, last);
+  bool gone = last != 0 && at == NULL;
+  do {
+    at = nm_iface_after(engine, at);
+  } while (gone && at != NULL && at->id <= last);
+  return at;
+}
+
+/* False: the tick has made enough copies, the others are still to be sent. */
+static bool send_everywhere(nm_engine *engine, nm_rebroadcast *entry,
+                            const nm_cap_announce *announce) {
+  nm_propagation p = propagation_of(engine, entry);
+  nm_iface *out = next_to_send_to(engine, entry->sent_to);
+  for (; out != NULL; out = nm_iface_after(engine, out)) {
     /* Local clients had their copy at once. */
     if (!nm_iface_can_send(out) || out->spec.role == NM_ROLE_LOCAL_CLIENT) {
       continue;
     }
-    engine->copies++;
-    switch (may_leave(engine, entry, out)) {
-    case NM_PROPAGATE_BLOCK:
-      break;
-    case NM_PROPAGATE_ALLOW:
-      nm_control_announce_out(engine, out);
-      (void)nm_iface_send(engine, out, nm_block_hold(packet), 0);
-      break;
-    case NM_PROPAGATE_CAP:
-      nm_cap_send(engine, out, nm_block_hold(packet), &entry->hash, entry->hops,
-                  emitted);
-      break;
+    if (engine->copies >= COPIES_PER_TICK) {
+      return false;
     }
+    engine->copies++;
+    entry->sent_to = out->id;
+    send_on(engine, out, &p, announce);
   }
+  entry->sent_to = 0;
+  return true;
 }
 
 static uint64_t emitted_at(const nm_rebroadcast *entry) {
@@ -145,15 +167,23 @@ static uint64_t emitted_at(const nm_rebroadcast *entry) {
              : 0;
 }
 
-static void transmit(nm_engine *engine, const nm_rebroadcast *entry) {
+/* False when it has not gone everywhere yet. */
+static bool transmit(nm_engine *engine, nm_rebroadcast *entry) {
+  bool whole = true;
   nm_block *packet = nm_relayed_announce(
       engine, nm_block_span(entry->announce), entry->hops,
       entry->path_response ? NM_CONTEXT_PATH_RESPONSE : NM_CONTEXT_NONE);
   if (packet == NULL) {
-    return;
+    return true;
   }
   if (entry->attached == 0) {
-    send_everywhere(engine, entry, packet, emitted_at(entry));
+    const nm_cap_announce announce = {
+        .packet = packet,
+        .hash = entry->hash,
+        .key = nm_table_hash(&engine->carried.rebroadcasts, &entry->hash),
+        .emitted = emitted_at(entry),
+        .hops = entry->hops};
+    whole = send_everywhere(engine, entry, &announce);
   } else {
     nm_iface *out = nm_iface_find(engine, entry->attached);
     if (out != NULL) {
@@ -162,6 +192,7 @@ static void transmit(nm_engine *engine, const nm_rebroadcast *entry) {
     }
   }
   nm_block_drop(packet);
+  return whole;
 }
 
 /* Done: what was set aside for it comes back. */
@@ -191,7 +222,10 @@ static void turn(void *user, nm_timer *timer) {
     return;
   }
   if (nm_known_find(engine, &entry->hash) != NULL) {
-    transmit(engine, entry);
+    if (!transmit(engine, entry)) {
+      nm_engine_arm(engine, timer, MOMENT_US);
+      return;
+    }
     entry->retries++;
     if (entry->retries <= RETRIES_MAX) {
       nm_engine_arm(engine, timer, AGAIN_US);

@@ -38,18 +38,26 @@ typedef struct nm_cap_queue {
   nm_table table; /* nm_queued_announce by destination */
   nm_queued_announce *first[NM_HOPS_MAX + 1]; /* by hops */
   nm_queued_announce *last[NM_HOPS_MAX + 1];
+  uint64_t used[NM_HOPS_MAX / 64 + 1]; /* bit h: there are some of h hops */
   nm_timer timer;
   nm_engine *engine;
-  nm_iface_id iface;
+  struct nm_iface *iface; /* whose it is */
   void (*dispose)(nm_engine *engine, struct nm_iface *iface);
 } nm_cap_queue;
 
-/* Sends an announce of |hops| hops within the interface's share of its bitrate,
- * or queues it (RNS 1, 8.8). Takes over one reference. A full queue drops what
- * comes from farthest. */
-void nm_cap_send(nm_engine *engine, struct nm_iface *iface, nm_block *packet,
-                 const nm_destination_hash *hash, uint8_t hops,
-                 uint64_t emitted);
+/* A relayed announce on its way to many interfaces. */
+typedef struct nm_cap_announce {
+  nm_block *packet;
+  nm_destination_hash hash;
+  uint64_t key; /* nm_table_hash of `hash` */
+  uint64_t emitted;
+  uint8_t hops;
+} nm_cap_announce;
+
+/* Sends an announce within the interface's share of its bitrate, or queues it
+ * (RNS 1, 8.8). A full queue drops what comes from farthest. */
+void nm_cap_send(nm_engine *engine, struct nm_iface *iface,
+                 const nm_cap_announce *announce);
 /* Whether the share allows a path request now; if so it is spent. */
 bool nm_cap_spend(nm_engine *engine, struct nm_iface *iface, size_t bytes);
 
@@ -119,6 +127,7 @@ typedef struct nm_rebroadcast {
   bool path_response;
   nm_iface_id attached; /* where alone it goes; 0: everywhere */
   nm_iface_id from;
+  nm_iface_id sent_to; /* the last one of the round under way; 0: none is */
   uint64_t added_us;
   nm_timer timer;
   struct nm_rebroadcast *aside; /* takes its place when a response is out */

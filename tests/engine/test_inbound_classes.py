@@ -82,7 +82,7 @@ def test_a_flood_leaves_the_share_of_links_alone() -> None:
 
 
 def test_announces_for_many_interfaces_are_spread_over_ticks() -> None:
-    """One tick makes the copies of one announce, so that what comes in waits for no more."""
+    """One tick makes 512 copies, so that what comes in waits for no more."""
     engine = Engine(clock=(MONO, UNIX), transport=True)
     first, *others = (engine.add_interface(f"peer {number}", **FREE) for number in range(601))
     for number in (3, 4, 5):
@@ -94,5 +94,6 @@ def test_announces_for_many_interfaces_are_spread_over_ticks() -> None:
         engine.tick()
         sent.append(len(list(engine.outputs())))
     made = [count for count in sent if count]
-    assert len(made) == 3
-    assert all(len(others) <= count <= len(others) + 1 for count in made)
+    assert len(made) >= 3
+    assert max(made) <= 512
+    assert sum(made) == 3 * (1 + len(others))
