@@ -6,24 +6,32 @@ import argparse
 import asyncio
 import contextlib
 import sys
+from typing import Final
 
+from netmesh import _cli_fetch, _cli_node
 from netmesh import _cli_mail as mail
-from netmesh import _cli_node
+from netmesh._cli_fetch import Fetcher
+from netmesh.constants import Method
 from netmesh.mailarchive import Entry, entry_json
-from netmesh.messaging import Mailbox
+from netmesh.messaging import Mailbox, MessageReceived
+
+HELD_BACK_S: Final = 15.0
+QUIET_S: Final = 1.0
 
 DESCRIPTION = """\
 Shows the messages that come to an address, as they come, until Ctrl-C.
 
-A message whose signature is not verified is marked so: anyone may have written it.
+A message whose signature is not verified is marked so: anyone may have written it. With --sync what
+a propagation node keeps for the address is fetched first.
 
 examples:
   netmesh inbox --storage ~/.netmesh --name Bob
   netmesh inbox --identity me.identity --connect hub.example:4242 --json | jq .content
   netmesh inbox --storage ~/.netmesh --count 1 --timeout 60 --save downloads
+  netmesh inbox --storage ~/.netmesh --connect hub.example:4242 --sync auto --once
 
-exit status: 0 after --count messages, or when --timeout has passed without --count; 1 when it has
-passed before; 130 after Ctrl-C.
+exit status: 0 after --count messages; without --count after --timeout or --once, unless the last
+fetch was not complete; 1 when not; 130 after Ctrl-C.
 """
 
 
@@ -35,47 +43,112 @@ def main(arguments: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--count", type=_count, metavar="N", help="ends after that many messages")
+    add("--count", type=mail.count, metavar="N", help="ends after that many messages")
     add("--timeout", type=_cli_node.seconds, metavar="SECONDS", help="ends then")
     add("--save", metavar="DIR", help="writes attached files into this folder")
     add("--json", action="store_true", help="prints one JSON object a line for each message")
+    _cli_fetch.add_options(parser)
     _cli_node.add_options(parser)
     options = parser.parse_args(arguments)
     _cli_node.check(parser, options)
+    _cli_fetch.check(parser, options)
     return mail.run_command(parser, lambda: _cli_node.run(show(options)))
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
-    return int(text)
 
 
 async def show(options: argparse.Namespace) -> int:
     """Shows messages."""
-    async with _cli_node.opened(options) as mailbox:
+    async with _cli_node.opened(options) as (node, mailbox):
         print(f"messages to {bytes(mailbox.hash).hex()}", file=sys.stderr, flush=True)
+        viewer = Viewer(mailbox, options)
+        fetcher = None if options.sync is False else Fetcher(node, mailbox, options)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(options.timeout):
-                return await _show(mailbox, options)
+                await _work(viewer, fetcher, once=options.once)
     if options.count is not None:
-        mail.fail(f"{options.count} messages did not come within {options.timeout:g} s")
+        if viewer.shown < options.count:
+            within = "" if options.timeout is None else f" within {options.timeout:g} s"
+            mail.fail(f"{options.count} messages did not come{within}")
+    elif fetcher is not None and not fetcher.ok:
+        mail.fail(fetcher.failed or "the time was over before the fetch")
     return 0
 
 
-async def _show(mailbox: Mailbox, options: argparse.Namespace) -> int:
-    shown = 0
-    async for received in mailbox:
+async def _work(viewer: Viewer, fetcher: Fetcher | None, *, once: bool) -> None:
+    """Shows what comes, and fetches beside that, until one of them is the end."""
+    reading = asyncio.create_task(viewer.read())
+    jobs: set[asyncio.Task[None]] = {reading}
+    if fetcher is not None:
+        jobs.add(asyncio.create_task(_fetch(viewer, fetcher, once=once)))
+    try:
+        done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
+        for job in done:
+            job.result()
+        if not once:
+            await reading
+    finally:
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+
+
+async def _fetch(viewer: Viewer, fetcher: Fetcher, *, once: bool) -> None:
+    """Fetches; ``once``: until all of it is shown."""
+    result = await fetcher.run()
+    if once:
+        await viewer.settled(0 if result is None else result.received)
+
+
+class Viewer:
+    """Shows messages as they come."""
+
+    def __init__(self, mailbox: Mailbox, options: argparse.Namespace) -> None:
+        self._mailbox = mailbox
+        self._options = options
+        self._news = asyncio.Event()
+        self._busy = False
+        self._fetched = 0
+        self.shown = 0
+
+    async def read(self) -> None:
+        """Shows messages until there were as many as asked for."""
+        while self.shown != self._options.count:
+            received = await self._mailbox.get()
+            self._busy = True
+            await self._show(received)
+            await received.ack()
+            self.shown += 1
+            self._fetched += received.method is Method.PROPAGATED
+            self._busy = False
+            self._news.set()
+
+    async def _show(self, received: MessageReceived) -> None:
         entry = Entry.of(received)
         saved = []
-        if options.save:
-            saved = await asyncio.to_thread(mail.save_attachments, entry, options.save)
-        if options.json:
-            mail.print_json(entry_json(entry) | ({"saved": saved} if options.save else {}))
+        if self._options.save:
+            saved = await asyncio.to_thread(mail.save_attachments, entry, self._options.save)
+        if self._options.json:
+            mail.print_json(entry_json(entry) | ({"saved": saved} if self._options.save else {}))
         else:
             mail.show(entry, as_json=False)
             print("".join(f"  saved {path}\n" for path in saved), flush=True)
-        shown += 1
-        if shown == options.count:
-            break
-    return 0
+
+    async def settled(self, fetched: int) -> None:
+        """Waits until so many from a node were shown, and then until nothing more waits.
+
+        Some may be held back while the keys of their senders are looked for.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HELD_BACK_S):
+                while self._fetched < fetched:
+                    await self._more()
+        while True:
+            try:
+                async with asyncio.timeout(QUIET_S):
+                    await self._more()
+            except TimeoutError:
+                if not self._busy:
+                    return
+
+    async def _more(self) -> None:
+        await self._news.wait()
+        self._news.clear()

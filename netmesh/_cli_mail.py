@@ -55,6 +55,13 @@ def address(text: str) -> DestinationHash:
     return DestinationHash(bytes.fromhex(bare))
 
 
+def count(text: str) -> int:
+    """A number of messages: above 0."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return int(text)
+
+
 def load_identity(path: str) -> Identity:
     """The identity of a file with private keys."""
     return Identity.load(path)

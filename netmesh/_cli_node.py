@@ -76,8 +76,8 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
 
 
 @asynccontextmanager
-async def opened(options: argparse.Namespace) -> AsyncIterator[Mailbox]:
-    """The mailbox of a command, on a node of its own."""
+async def opened(options: argparse.Namespace) -> AsyncIterator[tuple[Node, Mailbox]]:
+    """A node of a command's own, and the mailbox on it."""
     identity = None if options.identity is None else Identity.load(options.identity)
     interfaces: list[InterfaceOptions] = [TCPClient(*each) for each in options.connect]
     interfaces += [TCPServer(*each) for each in options.listen]
@@ -97,7 +97,7 @@ async def opened(options: argparse.Namespace) -> AsyncIterator[Mailbox]:
         mailbox = await node.lxmf(identity, display_name=options.name)
         if not options.no_announce:
             await _announce(mailbox)
-        yield mailbox
+        yield node, mailbox
 
 
 async def _announce(mailbox: Mailbox) -> None:

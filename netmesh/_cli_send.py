@@ -66,7 +66,7 @@ async def send(options: argparse.Namespace) -> int:
     """Sends the message."""
     content = mail.words(options.text)
     files = [mail.attachment(path) for path in options.attach]
-    async with _cli_node.opened(options) as mailbox:
+    async with _cli_node.opened(options) as (_, mailbox):
         if options.node is not None:
             await mailbox.set_node(options.node)
         try:
