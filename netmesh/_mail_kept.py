@@ -24,13 +24,17 @@ PIECE: Final = 32
 
 @final
 class Kept(Inbox[MessageReceived]):
-    """Those that nobody has acknowledged; who asks for the next acknowledges the one before."""
+    """Those that nobody has acknowledged; who asks for the next acknowledges the one before.
 
-    __slots__ = ("_behind", "_box", "_filling", "_last", "_read")
+    Not so ``by_hand``: then :meth:`Mailbox.ack` alone does it, and several may be in work.
+    """
+
+    __slots__ = ("_behind", "_box", "_filling", "_last", "_read", "by_hand")
 
     def __init__(self, box: Mailbox) -> None:
         super().__init__(WAITING_MAX * 2, lambda paused: None)
         self._box = box
+        self.by_hand = False
         self._behind = True
         """Whether the store may have more than was read."""
         self._filling = asyncio.Lock()
@@ -62,7 +66,7 @@ class Kept(Inbox[MessageReceived]):
 
     def _take(self) -> MessageReceived:
         message = super()._take()
-        self._last = message.row
+        self._last = None if self.by_hand else message.row
         return message
 
     def _acknowledge(self) -> None:

@@ -5,6 +5,9 @@ the function that was registered under the command's name; all others go to the 
 registered with :meth:`Bot.on_message`. Messages whose signature is not verified are passed over,
 and so are those of a sender who writes too often.
 
+On a node with a storage a message is done with once its answer is durable: a bot that is killed
+before gets the message again, and its answer is sent once.
+
 Example:
     >>> import asyncio
     >>> from netmesh import Node
@@ -38,12 +41,13 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, MutableMapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from netmesh._files import write_private_file
-from netmesh.errors import NetmeshError, StateError
+from netmesh._mail_kept import Kept
+from netmesh.errors import NetmeshError, StateError, StoreError
 from netmesh.lxmf.fields import Fields, build, is_chat
 from netmesh.node import Node
 
@@ -131,6 +135,7 @@ class Request:
     """What comes after the command's name, or the whole content."""
     running: Running
     """The bot."""
+    _answers: _Answers = field(repr=False, compare=False)
 
     @property
     def sender(self) -> DestinationHash:
@@ -162,14 +167,68 @@ class Request:
     ) -> None:
         """Answers, and waits until the answer was delivered.
 
+        One that an earlier run of the bot had already sent on its way is not sent again.
+
         Raises:
             NetmeshError: It was not, or not in time.
         """
-        self.state.save()
-        more = build(reply_to=self.message.id, more=fields)
-        await self.running.mailbox.send(
-            self.sender, content, title=title, fields=more, timeout=timeout, stamp_cost="announced"
+        await self._answers.send(content, title=title, fields=fields, timeout=timeout)
+
+
+@final
+class _Answers:
+    """The answers to one message.
+
+    With a store each is durable before the message is acknowledged: a program that is killed gets
+    the message again, and leaves out as many answers as the store has already.
+    """
+
+    __slots__ = ("_message", "_running", "_sent_before", "unstored")
+
+    def __init__(self, running: Running, message: MessageReceived, sent_before: int) -> None:
+        self._running = running
+        self._message = message
+        self._sent_before = sent_before
+        self.unstored = False
+
+    async def send(
+        self,
+        content: str,
+        *,
+        title: str = "",
+        fields: Mapping[Any, Any] | None = None,
+        timeout: float | None = REPLY_TIMEOUT_S,
+        last: bool = False,
+    ) -> None:
+        """Sends one and waits for its delivery; after the ``last`` the message is done with."""
+        self._running.state.save()
+        if self._sent_before > 0:
+            self._sent_before -= 1
+            return
+        message, mailbox = self._message, self._running.mailbox
+        sending = mailbox.send(
+            message.source,
+            content,
+            title=title,
+            fields=build(reply_to=message.id, more=fields),
+            timeout=timeout,
+            stamp_cost="announced",
         )
+        if mailbox.kept:
+            try:
+                await sending.taken()
+            except StoreError:
+                self.unstored = True
+                raise
+            if last:
+                await self.done()
+        await sending
+
+    async def done(self) -> None:
+        """Acknowledges the message. Quiet when it was, and when the bot has closed."""
+        if not self.unstored:
+            with contextlib.suppress(StateError):
+                await self._message.ack()
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +392,8 @@ class Running:
         self._bot = bot
         self._senders: OrderedDict[bytes, _Sender] = OrderedDict()
         self._room = asyncio.Semaphore(AT_ONCE_MAX)
+        if isinstance(mailbox._messages, Kept):
+            mailbox._messages.by_hand = True
         self._tasks: set[asyncio.Task[None]] = set()
         self.mailbox = mailbox
         self.state = state
@@ -396,29 +457,52 @@ class Running:
         return known
 
     async def _take(self, message: MessageReceived) -> None:
+        answers = _Answers(self, message, 0)
+        if self._is_for_us(message):
+            sender = self._sender(bytes(message.source))
+            if self._bot.rate is not None and sender.left < 1:
+                self._drop("rate")
+            else:
+                sender.left -= 1
+                async with sender.lock:
+                    answers = _Answers(self, message, await self._count_answers(message))
+                    await self._handle(message, answers)
+        # One whose handling was cut short by the end of the bot comes again.
+        await answers.done()
+
+    def _is_for_us(self, message: MessageReceived) -> bool:
         if not message.verified and not self._bot.unverified:
             self._drop("unverified")
-            return
-        if not is_chat(message.title, message.content, message.fields):
+        elif not is_chat(message.title, message.content, message.fields):
             self._drop("silent")
-            return
-        sender = self._sender(bytes(message.source))
-        if self._bot.rate is not None and sender.left < 1:
-            self._drop("rate")
-            return
-        sender.left -= 1
-        async with sender.lock:
-            await self._handle(message)
+        else:
+            return True
+        return False
 
-    async def _handle(self, message: MessageReceived) -> None:
+    async def _count_answers(self, message: MessageReceived) -> int:
+        """How many answers to a message an earlier run has left in the store."""
+        store, row = self.mailbox.store, message.row
+        if store is None or row is None or message.time_s:
+            return 0
+
+        def count() -> int:
+            later = store.messages(
+                mailbox=self.address, peer=message.source, direction="outgoing", cursor=row
+            )
+            found = (each.message for each in later if each.message is not None)
+            return sum(Fields.read(each.fields).reply_to == message.id for each in found)
+
+        return await asyncio.to_thread(count)
+
+    async def _handle(self, message: MessageReceived, answers: _Answers) -> None:
         bot, content = self._bot, message.content.strip()
         if not content.startswith(bot.prefix):
-            request = Request(message, None, content, self)
+            request = Request(message, None, content, self, answers)
             for handler in bot._others:
-                await self._call(handler, request)
+                await self._call(handler, request, last=handler is bot._others[-1])
             return
         name, _, text = content.removeprefix(bot.prefix).partition(" ")
-        request = Request(message, name.lower(), text.strip(), self)
+        request = Request(message, name.lower(), text.strip(), self, answers)
         command = bot._commands.get(name.lower())
         if command is None and name.lower() == "help":
             await self._call(lambda _: bot.help_text(), request)
@@ -431,14 +515,14 @@ class Running:
         else:
             await self._call(command.run, request)
 
-    async def _call(self, handler: Handler, request: Request) -> None:
+    async def _call(self, handler: Handler, request: Request, *, last: bool = True) -> None:
         """Calls a function and sends what it answers; what it raises ends it alone."""
         try:
             answer = handler(request)
             if inspect.isawaitable(answer):
                 answer = await answer
             if answer is not None:
-                await request.reply(answer)
+                await request._answers.send(answer, last=last)
             else:
                 self.state.save()
         except NetmeshError as error:

@@ -306,3 +306,70 @@ async def test_an_interrupt_ends_a_program_cleanly(tmp_path: Path) -> None:
         async with asyncio.timeout(PATIENCE):
             out, err = await process.communicate()
         assert (process.returncode, out, err) == (0, b"ended\n", b"")
+
+
+KILLED = """
+import asyncio
+import sys
+from netmesh.bot import Bot
+from netmesh.interfaces import TCPClient
+from netmesh.messaging import Mailbox
+
+storage, port, where = sys.argv[1:]
+bot = Bot("Killed", announce_s=0.2)
+
+async def stay():
+    print("here", flush=True)
+    await asyncio.get_running_loop().create_future()
+
+if where == "acknowledging":
+    Mailbox.ack = lambda self, message: stay()
+
+@bot.on_message
+async def other(request):
+    if where == "working":
+        await stay()
+    return f"answer to {request.text}"
+
+bot.run(storage=storage, interfaces=[TCPClient("127.0.0.1", int(port))])
+"""
+
+
+async def test_a_bot_that_is_killed_answers_once(tmp_path: Path) -> None:
+    """kill -9 before an answer is stored, and between that and the acknowledgement."""
+
+    async def start(where: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", KILLED, str(tmp_path / "storage"), str(port), where),
+            stdout=asyncio.subprocess.PIPE,
+        )
+
+    async with Node(shared_instance=False) as node, asyncio.timeout(PATIENCE):
+        server = await node.add_interface(TCPServer("127.0.0.1", 0))
+        port = (await node.interface_info(server.id)).port
+        box = await node.lxmf()
+        heard: asyncio.Queue[Any] = asyncio.Queue()
+        node.on_announce(heard.put_nowait, name="lxmf.delivery")
+        for where in ("working", "acknowledging"):
+            process = await start(where)
+            bot = (await heard.get()).destination
+            await box.announce()
+            await box.send(bot, where)
+            assert process.stdout
+            assert await process.stdout.readline() == b"here\n"
+            process.kill()
+            await process.wait()
+            while not heard.empty():
+                heard.get_nowait()
+        process = await start("nowhere")
+        await heard.get()
+        await box.announce()
+        await box.send(bot, "last")
+        answers = []
+        while "answer to last" not in answers:
+            answers.append((await box.get()).content)
+        process.kill()
+        await process.wait()
+        assert sorted(answers) == [
+            f"answer to {each}" for each in ("acknowledging", "last", "working")
+        ]
