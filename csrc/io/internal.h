@@ -294,7 +294,7 @@ typedef struct nm_node {
   atomic_uint follows; /* nm_follow: what the reader wants at once */
   nm_published stats_out;
   pthread_mutex_t ifaces_lock; /* held to copy one pointer */
-  nm_block *ifaces_out;
+  nm_block *ifaces_out;        /* as publish.c packs it */
 
   void (*dispose)(struct nm_node *node); /* what the last holder does */
 

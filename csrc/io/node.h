@@ -228,7 +228,8 @@ typedef struct nm_node_stats {
 
 void nm_node_stats_read(const nm_node *node, nm_node_stats *stats);
 /* The interfaces, at most 0.1 s old: a list for nm_iface_infos; the caller
- * drops the block. NULL before the first publication. */
+ * drops the block. NULL before the first publication, and
+ * without memory. */
 nm_block *nm_node_ifaces(nm_node *node);
 
 #endif

@@ -638,6 +638,17 @@ static void fill_info(const nm_port *port, nm_iface_info *info) {
   add_counters(&info->counters, port);
 }
 
+void nm_port_row(const nm_port *port, nm_iface_info *row) {
+  fill_info(port, row);
+  for (const nm_port *child = port->first_child; child != NULL;
+       child = child->next_sibling) {
+    add_counters(&row->counters, child);
+    row->wire_rx_bytes += child->wire_rx;
+    row->wire_tx_bytes += child->wire_tx;
+    row->rx_echoes += child->echoes;
+  }
+}
+
 nm_block *nm_port_list(nm_node *node, size_t *count) {
   *count = node->ports.count;
   nm_block *list = nm_block_new(node->mem, *count * sizeof(nm_iface_info));
@@ -648,14 +659,7 @@ nm_block *nm_port_list(nm_node *node, size_t *count) {
   nm_port *port = NULL;
   for (size_t i = 0; i < *count; i++) {
     port = nm_port_next(node, port);
-    fill_info(port, &rows[i]);
-    for (const nm_port *child = port->first_child; child != NULL;
-         child = child->next_sibling) {
-      add_counters(&rows[i].counters, child);
-      rows[i].wire_rx_bytes += child->wire_rx;
-      rows[i].wire_tx_bytes += child->wire_tx;
-      rows[i].rx_echoes += child->echoes;
-    }
+    nm_port_row(port, &rows[i]);
   }
   return list;
 }

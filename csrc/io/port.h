@@ -236,6 +236,9 @@ uint8_t *nm_port_room(nm_port *port);
  * until the next call. */
 void nm_port_ingress(nm_port *port, nm_span data, nm_frame *frame);
 void nm_port_handle_closed(nm_port *port);
+/* The row of a port; a parent's has what its children counted too. */
+void nm_port_row(const nm_port *port, nm_iface_info *row);
+/* The rows of all, |count| of them. NULL without memory. */
 nm_block *nm_port_list(nm_node *node, size_t *count);
 
 /* conn.c */

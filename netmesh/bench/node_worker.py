@@ -537,7 +537,7 @@ class Hub(Side):
         deadline = monotonic_ns() + int(ARRIVAL_S * 1e9)
         while True:
             if self._load in ("clients", "crowd"):
-                count = len(await self.node.interface_records()) - 1
+                count = self.node.stats().interfaces - 1
             else:
                 count = self.node.stats().engine.paths
             if count >= request["expect"] or monotonic_ns() > deadline:

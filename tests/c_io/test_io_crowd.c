@@ -131,3 +131,45 @@ NM_TEST(data_passes_between_relayed_announces_and_clients_may_go) {
   io_close(&hub);
   NM_CHECK_OK(nm_loop_stop(loop));
 }
+
+/* Whether the published list and a fresh one are the same, row by row. */
+static bool same_lists(io_node *n, size_t wanted) {
+  nm_command c = {.kind = NM_COMMAND_IFACE_LIST};
+  nm_node_event event = io_ask(n, &c);
+  NM_CHECK_OK(event.u.reply.status);
+  nm_block *published = nm_node_ifaces(n->node);
+  nm_span fresh = nm_block_span(event.u.reply.records);
+  nm_span known = nm_block_span(published);
+  bool same = fresh.len == wanted * sizeof(nm_iface_info) &&
+              nm_span_equal(fresh, known);
+  nm_block_drop(published);
+  nm_node_event_dispose(&event);
+  return same;
+}
+
+NM_TEST(the_published_list_has_every_row_whole) {
+  enum { CLIENTS = 70 };
+  nm_loop *loop = io_loop(0);
+  int fds[CLIENTS];
+  io_node hub;
+  open_hub(&hub, loop);
+  uint16_t port = serve(&hub);
+  for (int i = 0; i < CLIENTS; i++) {
+    fds[i] = io_raw_connect(port);
+  }
+  announce_many(fds[0], 1);
+  uint64_t until = io_now_us() + (uint64_t)IO_PATIENCE_MS * 1000;
+  while (!same_lists(&hub, CLIENTS + 1)) {
+    NM_CHECK(io_now_us() < until);
+    io_drain(&hub);
+  }
+  for (int i = 0; i < CLIENTS; i++) {
+    close(fds[i]);
+  }
+  while (!same_lists(&hub, 1)) {
+    NM_CHECK(io_now_us() < until);
+    io_drain(&hub);
+  }
+  io_close(&hub);
+  NM_CHECK_OK(nm_loop_stop(loop));
+}

@@ -357,7 +357,7 @@ static void *count_resize(void *user, void *ptr, size_t size) {
 /* What a connection may hold while nothing is under way, with its row of the
  * published list; what all of them share is a buffer for each direction. The
  * node keeps no freed blocks. */
-#define IDLE_CLIENT_MAX 4096
+#define IDLE_CLIENT_MAX 3400
 #define IDLE_SHARED_MAX (512u << 10)
 
 /* NM_CLIENTS=1000 for as many. */
