@@ -225,10 +225,13 @@ class TCPServer(InterfaceOptions):
     ``device`` only connections over that network device are taken. At most ``connections_max``
     are open at once (4096).
 
-    An address whose connections end within ``flap_threshold_s`` more than ``flap_grace`` times,
-    without a longer one in between, is turned away until ``flap_block_s`` after the last time;
-    a threshold of 0 turns this off. IPv6 addresses count by their network of 64 bits; the
-    loopback addresses never do. Upstream's Backbone blocks for 12 hours, its TCP server never.
+    An address whose connections end within ``flap_threshold_s`` without a packet that could be
+    read, more than ``flap_grace`` times without a longer one in between, is turned away for
+    ``flap_first_s`` after the last time, and twice as long after each more, up to
+    ``flap_block_s``: scanners and broken clients, not many clients behind one address or a
+    program that connects again for each message. A threshold of 0 turns this off. IPv6
+    addresses count by their network of 64 bits; the loopback addresses never do. Upstream's
+    Backbone blocks for 12 hours, its TCP server never.
     """
 
     host: str = ""
@@ -236,7 +239,8 @@ class TCPServer(InterfaceOptions):
     connections_max: int | None = field(default=None, kw_only=True)
     device: str | None = field(default=None, kw_only=True)
     flap_threshold_s: float = field(default=20.0, kw_only=True)
-    flap_grace: int = field(default=5, kw_only=True)
+    flap_grace: int = field(default=20, kw_only=True)
+    flap_first_s: float = field(default=2.0, kw_only=True)
     flap_block_s: float = field(default=60.0, kw_only=True)
 
     def __repr__(self) -> str:
@@ -253,6 +257,7 @@ class TCPServer(InterfaceOptions):
             "device": self.device or "",
             "flap_threshold_ms": round(self.flap_threshold_s * 1000),
             "flap_grace": self.flap_grace,
+            "flap_first_ms": round(self.flap_first_s * 1000),
             "flap_block_ms": round(self.flap_block_s * 1000),
         }
 
@@ -826,7 +831,7 @@ class InterfaceInfo:
     """The same by reason: "limit" (so many are open), "resources" (no descriptor or memory),
     "flapping" (see :class:`TCPServer`)."""
     flaps: int
-    """Connections to a server that ended sooner than ``flap_threshold_s``."""
+    """Connections to a server that ended sooner than ``flap_threshold_s``, with nothing said."""
     flaps_evicted: int
     """Addresses of those that made room for others: 512 are remembered."""
     wire_rx_bytes: int

@@ -3,6 +3,9 @@
 #include <string.h>
 #include <uv.h>
 
+/* A block of one millisecond is a day by then. */
+#define DOUBLED_MAX 27
+
 struct nm_flap {
   nm_flap_key key;
   uint32_t count;
@@ -39,8 +42,17 @@ static nm_flap *find(const nm_flaps *flaps, const nm_flap_key *key) {
   return NULL;
 }
 
-static bool is_over(const nm_flap *flap, const nm_flap_limits *limits,
-                    uint64_t now_us) {
+/* How long an address is turned away that has more flaps than its grace. */
+static uint64_t block_us(const nm_flap *flap, const nm_flap_limits *limits) {
+  uint64_t most = (uint64_t)limits->block_ms * 1000;
+  uint32_t more = flap->count - limits->grace - 1;
+  uint64_t block = (uint64_t)limits->first_ms * 1000
+                   << (more < DOUBLED_MAX ? more : DOUBLED_MAX);
+  return limits->first_ms == 0 || block > most ? most : block;
+}
+
+static bool is_forgiven(const nm_flap *flap, const nm_flap_limits *limits,
+                        uint64_t now_us) {
   return now_us - flap->last_us >= (uint64_t)limits->block_ms * 1000;
 }
 
@@ -51,7 +63,7 @@ bool nm_flaps_blocked(const nm_flaps *flaps, const nm_flap_limits *limits,
   }
   const nm_flap *flap = find(flaps, key);
   return flap != NULL && flap->count > limits->grace &&
-         !is_over(flap, limits, now_us);
+         now_us - flap->last_us < block_us(flap, limits);
 }
 
 /* A slot for a new address, zeroed; NULL without memory. */
@@ -78,7 +90,7 @@ static nm_flap *add(nm_flaps *flaps, const nm_mem *mem) {
 }
 
 void nm_flaps_ended(nm_flaps *flaps, const nm_flap_limits *limits,
-                    const nm_mem *mem, const nm_flap_key *key,
+                    const nm_mem *mem, const nm_flap_key *key, bool spoke,
                     uint64_t lived_us, uint64_t now_us) {
   if (key->bytes[0] == 0) {
     return;
@@ -90,13 +102,16 @@ void nm_flaps_ended(nm_flaps *flaps, const nm_flap_limits *limits,
     }
     return;
   }
+  if (spoke) {
+    return;
+  }
   if (flap == NULL) {
     flap = add(flaps, mem);
     if (flap == NULL) {
       return;
     }
     flap->key = *key;
-  } else if (is_over(flap, limits, now_us)) {
+  } else if (is_forgiven(flap, limits, now_us)) {
     flap->count = 0;
   }
   flap->count += flap->count < UINT32_MAX;

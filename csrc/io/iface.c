@@ -101,8 +101,11 @@ int nm_iface_setup_default(nm_iface_setup *setup, nm_medium medium,
   setup->retry_max_ms = medium == NM_MEDIUM_LOCAL_CLIENT ? 8000 : 60000;
   setup->connect_timeout_ms = 5000;
   setup->connections_max = 4096;
-  setup->flaps = (nm_flap_limits){
-      .threshold_ms = 20000, .grace = 5, .block_ms = 60000, .loopback = false};
+  setup->flaps = (nm_flap_limits){.threshold_ms = 20000,
+                                  .grace = 20,
+                                  .first_ms = 2000,
+                                  .block_ms = 60000,
+                                  .loopback = false};
   setup->queue_bytes = 4u << 20;
   setup->queue_packets = 8192;
   int status = nm_iface_spec_default(&setup->spec, kind_of(medium), label);

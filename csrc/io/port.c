@@ -511,6 +511,7 @@ void nm_port_input(nm_port *port, nm_span data, nm_verdict *verdict) {
   nm_node *node = port->node;
   nm_frame frame;
   nm_port_ingress(port, data, &frame);
+  port->heard = port->heard || frame.drop == NM_DROP_NONE;
   if (node->tap) {
     nm_node_tap(node, port->id, true, data);
   }
@@ -537,6 +538,9 @@ void nm_port_input_many(nm_port *port, const nm_span *data, size_t count) {
   nm_mspan scratch = {node->loop->frame, NM_PORT_ROOM};
   nm_frame frames[NM_PORT_BATCH];
   nm_ingress_many(&config, data, count, scratch, frames);
+  for (size_t i = 0; !port->heard && i < count; i++) {
+    port->heard = frames[i].drop == NM_DROP_NONE;
+  }
   for (size_t i = 0; node->tap && i < count; i++) {
     nm_node_tap(node, port->id, true, data[i]);
   }

@@ -137,6 +137,7 @@ struct nm_port {
   bool sends_part; /* the packet being sent is a part of a resource */
   bool is_patient; /* it is a relayed announce */
   bool up;         /* the medium is there */
+  bool heard;      /* a packet that came in could be read */
   bool paused;     /* by command */
   bool gone;       /* taken out; waits for its handles */
   bool listening;

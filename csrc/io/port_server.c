@@ -20,7 +20,7 @@ static void on_child_ended(nm_port *port, int error) {
   uint64_t now_us = port->node->loop->now.mono_us;
   (void)error;
   nm_flaps_ended(&server->listener->flaps, &server->setup->flaps,
-                 port->node->mem, &port->conn->from,
+                 port->node->mem, &port->conn->from, port->heard,
                  now_us - port->conn->opened_us, now_us);
   nm_port_remove(port);
 }

@@ -24,6 +24,8 @@ static const nm_py_column setup_columns[] = {
                     flaps.threshold_ms, 0, UINT32_MAX),
     NM_PY_COLUMN_IN("flap_grace", U32, nm_iface_setup, flaps.grace, 0,
                     UINT32_MAX),
+    NM_PY_COLUMN_IN("flap_first_ms", U32, nm_iface_setup, flaps.first_ms, 0,
+                    UINT32_MAX),
     NM_PY_COLUMN_IN("flap_block_ms", U32, nm_iface_setup, flaps.block_ms, 1,
                     UINT32_MAX),
     SETUP(queue_bytes, U32, 1, UINT32_MAX),

@@ -137,7 +137,7 @@ static nm_iface_info info_of(io_node *n, nm_iface_id id) {
 }
 
 /* A connection from a loopback address, which the server may turn away. */
-static void come_and_go(const char *from, uint16_t port) {
+static void come_say_and_go(const char *from, uint16_t port, nm_span said) {
   struct sockaddr_in address = {.sin_family = AF_INET};
   int fd = socket(AF_INET, SOCK_STREAM, 0);
   NM_CHECK(fd >= 0);
@@ -146,7 +146,13 @@ static void come_and_go(const char *from, uint16_t port) {
   address.sin_port = htons(port);
   NM_CHECK(inet_pton(AF_INET, "127.0.0.1", &address.sin_addr) == 1);
   NM_CHECK(connect(fd, (const void *)&address, sizeof(address)) == 0);
+  NM_CHECK(said.len == 0 ||
+           send(fd, said.ptr, said.len, 0) == (ssize_t)said.len);
   close(fd);
+}
+
+static void come_and_go(const char *from, uint16_t port) {
+  come_say_and_go(from, port, nm_span_of(NULL, 0));
 }
 
 /* Until the server has met so many connections, and none is open but |open|. */
@@ -216,7 +222,7 @@ static bool blocked(const nm_flaps *flaps, const nm_flap_limits *limits,
 static void ended(nm_flaps *flaps, const nm_flap_limits *limits,
                   const char *host, uint64_t lived_us, uint64_t now_us) {
   nm_flap_key key = nm_flap_key_of(limits, host);
-  nm_flaps_ended(flaps, limits, &nm_mem_system, &key, lived_us, now_us);
+  nm_flaps_ended(flaps, limits, &nm_mem_system, &key, false, lived_us, now_us);
 }
 
 NM_TEST(flaps_are_counted_forgotten_and_bounded) {
@@ -428,4 +434,70 @@ NM_TEST(an_idle_connection_holds_no_buffer) {
   io_close(&n);
   NM_CHECK_OK(nm_loop_stop(loop));
   NM_CHECK_INT(atomic_load(&bytes_live), 0);
+}
+
+NM_TEST(a_turned_away_address_waits_longer_each_time) {
+  const nm_flap_limits limits = {
+      .threshold_ms = 20000, .grace = 2, .first_ms = 2000, .block_ms = 9000};
+  static const uint64_t BLOCKS_S[] = {2, 4, 8, 9};
+  const uint64_t second = 1000000;
+  uint64_t now = 1000 * second;
+  nm_flaps flaps = {0};
+  ended(&flaps, &limits, "10.0.0.1", 0, now);
+  ended(&flaps, &limits, "10.0.0.1", 0, now);
+  for (size_t i = 0; i < sizeof(BLOCKS_S) / sizeof(BLOCKS_S[0]); i++) {
+    NM_CHECK(!blocked(&flaps, &limits, "10.0.0.1", now));
+    ended(&flaps, &limits, "10.0.0.1", 0, now);
+    NM_CHECK(
+        blocked(&flaps, &limits, "10.0.0.1", now + BLOCKS_S[i] * second - 1));
+    now += BLOCKS_S[i] * second;
+    if (BLOCKS_S[i] == 9) {
+      /* So long a silence is forgiven: the grace begins anew. */
+      ended(&flaps, &limits, "10.0.0.1", 0, now);
+      ended(&flaps, &limits, "10.0.0.1", 0, now);
+      break;
+    }
+  }
+  NM_CHECK(!blocked(&flaps, &limits, "10.0.0.1", now));
+  nm_flaps_free(&flaps, &nm_mem_system);
+}
+
+/* Many behind one address, or a program that connects for each message. */
+NM_TEST(connections_that_say_something_do_not_flap) {
+  enum { CAME = 60 };
+  nm_loop *loop = io_loop(0);
+  io_node server;
+  uint16_t port;
+  io_open(&server, loop, NULL);
+  nm_iface_setup setup = io_setup(NM_MEDIUM_TCP_SERVER, "server");
+  memcpy(setup.host, "127.0.0.1", 10);
+  setup.flaps.loopback = true;
+  setup.flaps.threshold_ms = 600000;
+  setup.flaps.block_ms = 600000;
+  nm_iface_id listener = io_add(&server, &setup, &port);
+  /* A packet to a PLAIN destination, and one that is none. */
+  uint8_t frame[2 + 19 + 5] = {0x7e, 0x08};
+  frame[sizeof(frame) - 1] = 0x7e;
+  const uint8_t noise[] = {0x7e, 1, 2, 3, 0x7e};
+  for (uint64_t i = 1; i <= CAME; i++) {
+    come_say_and_go("127.0.0.2", port, nm_span_of(frame, sizeof(frame)));
+    nm_iface_info info = info_of(&server, listener);
+    uint64_t until = io_now_us() + (uint64_t)IO_PATIENCE_MS * 1000;
+    while (info.opened < i || info.connections > 0) {
+      NM_CHECK(io_now_us() < until);
+      io_drain(&server);
+      info = info_of(&server, listener);
+    }
+    NM_CHECK_INT(info.refused, 0);
+    NM_CHECK_INT(info.flaps, 0);
+  }
+  for (uint64_t i = 1; i <= setup.flaps.grace + 2; i++) {
+    come_say_and_go("127.0.0.2", port, nm_span_of(noise, sizeof(noise)));
+    (void)settled(&server, listener, i, 0);
+  }
+  nm_iface_info info = info_of(&server, listener);
+  NM_CHECK_INT(info.flaps, setup.flaps.grace + 1);
+  NM_CHECK_INT(info.refusals[NM_PORT_REFUSED_FLAPPING], 1);
+  io_close(&server);
+  NM_CHECK_OK(nm_loop_stop(loop));
 }
