@@ -1,19 +1,20 @@
 #include "base/block.h"
 
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <string.h>
 
 struct nm_block {
   const nm_mem *mem;
-  atomic_size_t holders;
+  atomic_uint holders;
+  uint32_t len;
+  uint32_t cap;
   atomic_bool secret;
-  size_t len;
-  size_t cap;
-  uint8_t bytes[];
+  alignas(8) uint8_t bytes[]; /* may hold records of a driver's */
 };
 
 nm_block *nm_block_new(const nm_mem *mem, size_t len) {
-  if (len > SIZE_MAX - sizeof(nm_block)) {
+  if (len > UINT32_MAX - sizeof(nm_block)) {
     return NULL;
   }
   nm_block *block = nm_alloc(mem, sizeof(nm_block) + len);
@@ -23,8 +24,8 @@ nm_block *nm_block_new(const nm_mem *mem, size_t len) {
   block->mem = mem;
   atomic_init(&block->holders, 1);
   atomic_init(&block->secret, false);
-  block->len = len;
-  block->cap = len;
+  block->len = (uint32_t)len;
+  block->cap = (uint32_t)len;
   return block;
 }
 
@@ -67,6 +68,6 @@ uint8_t *nm_block_bytes(nm_block *block) {
 
 void nm_block_trim(nm_block *block, size_t len) {
   if (len < block->len) {
-    block->len = len;
+    block->len = (uint32_t)len;
   }
 }

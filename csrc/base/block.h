@@ -10,9 +10,9 @@
 
 typedef struct nm_block nm_block;
 
-/* A block of |len| uninitialised bytes with one reference, or NULL. |mem| must
- * outlive it and be safe to call from any thread that drops the last
- * reference. */
+/* A block of |len| uninitialised bytes, less than 4 GiB, with one reference, or
+ * NULL. |mem| must outlive it and be safe to call from any thread that drops
+ * the last reference. */
 nm_block *nm_block_new(const nm_mem *mem, size_t len);
 /* A block with a copy of |bytes|, or NULL. */
 nm_block *nm_block_copy(const nm_mem *mem, nm_span bytes);

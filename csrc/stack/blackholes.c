@@ -50,7 +50,7 @@ bool nm_engine_is_barred(const nm_engine *engine,
   if (known == NULL) {
     return false;
   }
-  nm_identity_hash_of(&owner, known->public_key);
+  nm_identity_hash_of(&owner, nm_known_key(known));
   return nm_engine_is_blackholed(engine, &owner);
 }
 
@@ -64,7 +64,7 @@ static void forget_paths_of(nm_engine *engine,
     const nm_known *known = nm_known_find(engine, &path->hash);
     nm_identity_hash owner;
     if (known != NULL) {
-      nm_identity_hash_of(&owner, known->public_key);
+      nm_identity_hash_of(&owner, nm_known_key(known));
       if (memcmp(owner.b, identity->b, NM_ADDRESS_SIZE) == 0) {
         nm_path_forget(engine, path);
       }

@@ -15,12 +15,19 @@
 /* Of a hundred thousand most may be retained: an announce looks at a few. */
 #define EVICT_LOOKS 1024
 
+static void free_own(nm_engine *engine, nm_known_own *own) {
+  if (own != NULL) {
+    nm_block_drop(own->app_data);
+    nm_release(engine->mem, own);
+  }
+}
+
 static void dispose_known(void *user, nm_table_link *entry) {
   nm_engine *engine = user;
   nm_known *known = (nm_known *)(void *)entry;
   nm_kept_gone(engine, NM_KEPT_KNOWN, known->changed, known->hash.b);
   nm_block_drop(known->announce);
-  nm_block_drop(known->app_data);
+  free_own(engine, known->own);
   nm_release(engine->mem, known->ratchet);
   nm_release(engine->mem, known);
 }
@@ -104,7 +111,7 @@ static int no_room(const nm_engine *engine) {
 }
 
 nm_known *nm_known_learn(nm_engine *engine, const nm_announce *announce,
-                         nm_block *raw, const nm_packet_hash *hash) {
+                         nm_block *raw) {
   nm_destination_hash destination;
   memcpy(destination.b, announce->packet.destination.ptr, NM_ADDRESS_SIZE);
   nm_known *known = nm_known_find(engine, &destination);
@@ -117,12 +124,10 @@ nm_known *nm_known_learn(nm_engine *engine, const nm_announce *announce,
     nm_release(engine->mem, fresh);
     return NULL;
   }
-  memcpy(known->public_key, announce->public_key.ptr, NM_PUBLIC_SIZE);
   nm_block_drop(known->announce);
-  nm_block_drop(known->app_data);
+  free_own(engine, known->own);
   known->announce = nm_block_hold(raw);
-  known->app_data = NULL;
-  known->announce_hash = *hash;
+  known->own = NULL;
   known->has_app_data = announce->has_app_data;
   known->heard_unix_us = engine->now.unix_us;
   if (ratchet) {
@@ -135,19 +140,41 @@ nm_known *nm_known_learn(nm_engine *engine, const nm_announce *announce,
   return known;
 }
 
+/* What the announce says; it was valid when it was taken. */
+static bool read_announce(const nm_known *known, nm_announce *announce) {
+  nm_packet packet;
+  return nm_packet_parse(nm_block_span(known->announce), &packet, NULL) ==
+             NM_OK &&
+         nm_announce_parse(&packet, announce, NULL) == NM_OK;
+}
+
+const uint8_t *nm_known_key(const nm_known *known) {
+  static const uint8_t none[NM_PUBLIC_SIZE];
+  nm_announce announce;
+  if (known->own != NULL) {
+    return known->own->public_key;
+  }
+  return read_announce(known, &announce) ? announce.public_key.ptr : none;
+}
+
+static void hash_of(const nm_known *known, nm_packet_hash *hash) {
+  memset(hash, 0, sizeof(*hash));
+  if (known->own != NULL) {
+    *hash = known->own->announce_hash;
+  } else {
+    (void)nm_packet_digest_raw(nm_block_span(known->announce), hash, NULL);
+  }
+}
+
 bool nm_known_app_data(const nm_known *known, nm_span *app_data) {
+  nm_announce announce;
   *app_data = nm_span_of(NULL, 0);
   if (!known->has_app_data) {
     return false;
   }
-  if (known->app_data != NULL) {
-    *app_data = nm_block_span(known->app_data);
-    return true;
-  }
-  nm_packet packet;
-  nm_announce announce;
-  if (nm_packet_parse(nm_block_span(known->announce), &packet, NULL) == NM_OK &&
-      nm_announce_parse(&packet, &announce, NULL) == NM_OK) {
+  if (known->own != NULL) {
+    *app_data = nm_block_span(known->own->app_data);
+  } else if (read_announce(known, &announce)) {
     *app_data = announce.app_data;
   }
   return true;
@@ -157,7 +184,7 @@ static bool recall(nm_engine *engine, nm_known *known, nm_identity *identity,
                    nm_span *app_data, bool *has_app_data) {
   if (known == NULL ||
       nm_identity_init_public(
-          identity, nm_span_of(known->public_key, NM_PUBLIC_SIZE)) != NM_OK) {
+          identity, nm_span_of(nm_known_key(known), NM_PUBLIC_SIZE)) != NM_OK) {
     return false;
   }
   if (app_data != NULL) {
@@ -200,7 +227,7 @@ bool nm_engine_recall_identity(nm_engine *engine, const nm_identity_hash *hash,
   nm_known *known = NULL;
   while ((known = next_known(engine, known)) != NULL) {
     nm_identity_hash own;
-    nm_identity_hash_of(&own, known->public_key);
+    nm_identity_hash_of(&own, nm_known_key(known));
     if (memcmp(own.b, hash->b, NM_ADDRESS_SIZE) == 0) {
       return recall(engine, known, identity, app_data, has_app_data);
     }
@@ -208,19 +235,31 @@ bool nm_engine_recall_identity(nm_engine *engine, const nm_identity_hash *hash,
   return false;
 }
 
-/* The copy comes before the entry, so that without memory there is neither. */
-static int copy_app_data(nm_engine *engine, bool has, nm_span bytes,
-                         nm_block **copy) {
-  *copy = has ? nm_block_copy(engine->mem, bytes) : NULL;
-  return has && *copy == NULL ? NM_E(MEMORY) : NM_OK;
+/* Made before the entry, so that without memory there is neither. |app_data|
+ * NULL: there is none. */
+static nm_known_own *make_own(nm_engine *engine,
+                              const uint8_t public_key[NM_PUBLIC_SIZE],
+                              const nm_span *app_data) {
+  nm_known_own *own = nm_alloc_zero(engine->mem, 1, sizeof(*own));
+  if (own == NULL) {
+    return NULL;
+  }
+  memcpy(own->public_key, public_key, NM_PUBLIC_SIZE);
+  if (app_data != NULL &&
+      (own->app_data = nm_block_copy(engine->mem, *app_data)) == NULL) {
+    free_own(engine, own);
+    return NULL;
+  }
+  return own;
 }
 
-static void take_app_data(nm_known *known, bool has, nm_block *app_data) {
-  nm_block_drop(known->app_data);
+/* |own| takes the place of the announce. */
+static void take_own(nm_engine *engine, nm_known *known, nm_known_own *own) {
+  free_own(engine, known->own);
   nm_block_drop(known->announce);
   known->announce = NULL;
-  known->app_data = app_data;
-  known->has_app_data = has;
+  known->own = own;
+  known->has_app_data = own->app_data != NULL;
 }
 
 int nm_engine_remember(nm_engine *engine, const nm_destination_hash *hash,
@@ -229,23 +268,21 @@ int nm_engine_remember(nm_engine *engine, const nm_destination_hash *hash,
   engine->now = now;
   nm_known *known = nm_known_find(engine, hash);
   if (known != NULL &&
-      memcmp(known->public_key, identity->public_key, NM_PUBLIC_SIZE) != 0) {
+      memcmp(nm_known_key(known), identity->public_key, NM_PUBLIC_SIZE) != 0) {
     return NM_E(MISMATCH);
   }
-  nm_block *copy;
-  int status =
-      copy_app_data(engine, app_data != NULL,
-                    app_data != NULL ? *app_data : nm_span_of(NULL, 0), &copy);
-  if (status != NM_OK) {
-    return status;
+  nm_known_own *own = make_own(engine, identity->public_key, app_data);
+  if (own == NULL) {
+    return NM_E(MEMORY);
   }
-  if (known == NULL && (known = add_known(engine, hash)) == NULL) {
-    nm_block_drop(copy);
+  if (known != NULL) {
+    hash_of(known, &own->announce_hash);
+  } else if ((known = add_known(engine, hash)) == NULL) {
+    free_own(engine, own);
     return no_room(engine);
   }
-  memcpy(known->public_key, identity->public_key, NM_PUBLIC_SIZE);
   known->heard_unix_us = now.unix_us;
-  take_app_data(known, app_data != NULL, copy);
+  take_own(engine, known, own);
   mark(engine, known);
   return NM_OK;
 }
@@ -282,8 +319,8 @@ static bool fill(const nm_engine *engine, const nm_known *known,
     return false;
   }
   record->destination = known->hash;
-  memcpy(record->public_key, known->public_key, NM_PUBLIC_SIZE);
-  record->announce_hash = known->announce_hash;
+  memcpy(record->public_key, nm_known_key(known), NM_PUBLIC_SIZE);
+  hash_of(known, &record->announce_hash);
   record->heard_unix_us = known->heard_unix_us;
   record->used_unix_us = known->used_unix_us;
   record->has_ratchet = known->ratchet != NULL;
@@ -363,28 +400,27 @@ uint64_t nm_engine_known_kept(nm_engine *engine, uint64_t cursor, bool all,
 }
 
 int nm_engine_known_put(nm_engine *engine, const nm_known_record *record) {
-  nm_block *app_data;
-  int status = copy_app_data(engine, record->has_app_data,
-                             nm_block_span(record->app_data), &app_data);
-  if (status != NM_OK) {
-    return status;
+  nm_span app_data = nm_block_span(record->app_data);
+  nm_known_own *own = make_own(engine, record->public_key,
+                               record->has_app_data ? &app_data : NULL);
+  if (own == NULL) {
+    return NM_E(MEMORY);
   }
+  own->announce_hash = record->announce_hash;
   nm_known *known = nm_known_find(engine, &record->destination);
   nm_known_ratchet *fresh = NULL;
   if (!room_for_ratchet(engine, known, record->has_ratchet, &fresh)) {
-    nm_block_drop(app_data);
+    free_own(engine, own);
     return NM_E(MEMORY);
   }
   if (known == NULL &&
       (known = add_known(engine, &record->destination)) == NULL) {
-    nm_block_drop(app_data);
+    free_own(engine, own);
     nm_release(engine->mem, fresh);
     return no_room(engine);
   }
-  memcpy(known->public_key, record->public_key, NM_PUBLIC_SIZE);
-  take_app_data(known, record->has_app_data, app_data);
+  take_own(engine, known, own);
   mark(engine, known);
-  known->announce_hash = record->announce_hash;
   known->heard_unix_us = record->heard_unix_us;
   known->used_unix_us = record->used_unix_us;
   if (record->has_ratchet) {

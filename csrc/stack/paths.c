@@ -18,6 +18,7 @@ static void dispose_path(void *user, nm_table_link *entry) {
   nm_alternatives_dispose(engine, path);
   nm_block_drop(path->announce);
   nm_release(engine->mem, path->blobs);
+  nm_release(engine->mem, path->odd_hash);
   nm_release(engine->mem, path);
 }
 
@@ -40,6 +41,21 @@ int nm_paths_init(nm_engine *engine) {
 
 void nm_paths_dispose(nm_engine *engine) {
   nm_table_dispose(&engine->routes.paths);
+}
+
+static void hash_of(const nm_block *announce, nm_packet_hash *hash) {
+  memset(hash, 0, sizeof(*hash));
+  if (announce != NULL) {
+    (void)nm_packet_digest_raw(nm_block_span(announce), hash, NULL);
+  }
+}
+
+void nm_path_announce_hash(const nm_path *path, nm_packet_hash *hash) {
+  if (path->odd_hash != NULL) {
+    *hash = *path->odd_hash;
+  } else {
+    hash_of(path->announce, hash);
+  }
 }
 
 static nm_path *stored_path(const nm_engine *engine,
@@ -247,8 +263,7 @@ static void keep_way(nm_engine *engine, nm_path *path, const uint8_t *next_hop,
 }
 
 nm_path *nm_path_learn(nm_engine *engine, const nm_announce *announce,
-                       uint8_t hops, const nm_iface *iface, nm_block *raw,
-                       const nm_packet_hash *hash) {
+                       uint8_t hops, const nm_iface *iface, nm_block *raw) {
   const nm_packet *packet = &announce->packet;
   nm_destination_hash destination;
   memcpy(destination.b, packet->destination.ptr, NM_ADDRESS_SIZE);
@@ -276,7 +291,8 @@ nm_path *nm_path_learn(nm_engine *engine, const nm_announce *announce,
       engine->now.mono_us + nm_us(nm_path_lifetime(iface->spec.mode));
   nm_block_drop(path->announce);
   path->announce = nm_block_hold(raw);
-  path->announce_hash = *hash;
+  nm_release(engine->mem, path->odd_hash);
+  path->odd_hash = NULL;
   mark(engine, path);
   tell(engine, path, true);
   return path;
@@ -472,7 +488,7 @@ static bool fill_plain(const nm_engine *engine, const nm_path *path,
   record->expires_mono_us = path->expires_us;
   record->expires_unix_us = nm_unix_of(engine, path->expires_us);
   record->state = path->state;
-  record->announce_hash = path->announce_hash;
+  nm_path_announce_hash(path, &record->announce_hash);
   return true;
 }
 
@@ -572,6 +588,23 @@ static bool record_is_sane(const nm_engine *engine,
          blobs / NM_RANDOM_BLOB_SIZE <= engine->limits.path_blobs;
 }
 
+/* The hash of |record| if its announce does not tell it. False without memory.
+ */
+static bool copy_odd_hash(nm_engine *engine, const nm_path_record *record,
+                          nm_packet_hash **copy) {
+  nm_packet_hash told;
+  hash_of(record->announce, &told);
+  *copy = NULL;
+  if (memcmp(told.b, record->announce_hash.b, sizeof(told.b)) == 0) {
+    return true;
+  }
+  *copy = nm_alloc(engine->mem, sizeof(**copy));
+  if (*copy != NULL) {
+    **copy = record->announce_hash;
+  }
+  return *copy != NULL;
+}
+
 static uint64_t newest_of(const nm_path *path) {
   uint64_t newest = 0;
   for (uint32_t i = 0; i < path->blob_count; i++) {
@@ -589,11 +622,14 @@ int nm_engine_path_put(nm_engine *engine, const nm_path_record *record) {
     return NM_E(MISSING);
   }
   nm_span blobs = nm_block_span(record->blobs);
+  nm_packet_hash *odd_hash;
+  bool has_hash = copy_odd_hash(engine, record, &odd_hash);
   void *copy = blobs.len == 0 ? NULL : nm_alloc(engine->mem, blobs.len);
-  nm_path *path = blobs.len > 0 && copy == NULL
+  nm_path *path = !has_hash || (blobs.len > 0 && copy == NULL)
                       ? NULL
                       : ensure_path(engine, &record->destination);
   if (path == NULL) {
+    nm_release(engine->mem, odd_hash);
     nm_release(engine->mem, copy);
     return NM_E(MEMORY);
   }
@@ -613,7 +649,8 @@ int nm_engine_path_put(nm_engine *engine, const nm_path_record *record) {
   path->updated_us = record->updated_mono_us;
   path->expires_us = record->expires_mono_us;
   path->state = record->state;
-  path->announce_hash = record->announce_hash;
+  nm_release(engine->mem, path->odd_hash);
+  path->odd_hash = odd_hash;
   nm_block *announce =
       record->announce == NULL ? NULL : nm_block_hold(record->announce);
   nm_block_drop(path->announce);

@@ -26,8 +26,11 @@ typedef struct nm_rate_record {
   nm_table_link link;
   nm_destination_hash hash;
   nm_announce_rate rate;
-  uint64_t *times; /* of its last announces, oldest first */
   uint32_t time_count;
+  union {          /* of its last announces, oldest first */
+    uint64_t only; /* most have one */
+    uint64_t *list;
+  } times;
 } nm_rate_record;
 
 static void free_entry(nm_engine *engine, nm_rebroadcast *entry) {
@@ -44,9 +47,20 @@ static void dispose_entry(void *user, nm_table_link *link) {
   free_entry(user, (nm_rebroadcast *)(void *)link);
 }
 
+static uint64_t *times_of(nm_rate_record *record) {
+  return record->time_count > 1 ? record->times.list : &record->times.only;
+}
+
+static void forget_times(nm_engine *engine, nm_rate_record *record) {
+  if (record->time_count > 1) {
+    nm_release(engine->mem, record->times.list);
+  }
+  record->time_count = 0;
+}
+
 static void dispose_rate(void *user, nm_table_link *link) {
   nm_engine *engine = user;
-  nm_release(engine->mem, ((nm_rate_record *)(void *)link)->times);
+  forget_times(engine, (nm_rate_record *)(void *)link);
   nm_release(engine->mem, link);
 }
 
@@ -341,23 +355,34 @@ static nm_rate_record *ensure_rate(nm_engine *engine,
   return record;
 }
 
-/* Without memory the oldest makes room, or it is not noted. */
+/* Room for one more time. False without memory. */
+static bool grow_times(nm_engine *engine, nm_rate_record *record) {
+  uint32_t count = record->time_count;
+  if (count == 0) {
+    return true;
+  }
+  uint64_t *had = count > 1 ? record->times.list : NULL;
+  uint64_t *list = nm_resize(engine->mem, had, (count + 1) * sizeof(*list));
+  if (list == NULL) {
+    return false;
+  }
+  if (had == NULL) {
+    list[0] = record->times.only;
+  }
+  record->times.list = list;
+  return true;
+}
+
+/* At the limit, and without memory, the oldest makes room. */
 static void note_time(nm_engine *engine, nm_rate_record *record,
                       uint64_t at_us) {
-  uint64_t *grown = record->time_count == RATE_TIMES_MAX
-                        ? NULL
-                        : nm_resize(engine->mem, record->times,
-                                    (record->time_count + 1) * sizeof(*grown));
-  if (grown != NULL) {
-    record->times = grown;
+  if (record->time_count < RATE_TIMES_MAX && grow_times(engine, record)) {
     record->time_count++;
-  } else if (record->time_count > 0) {
-    memmove(&record->times[0], &record->times[1],
-            (record->time_count - 1) * sizeof(*record->times));
   } else {
-    return;
+    uint64_t *times = times_of(record);
+    memmove(&times[0], &times[1], (record->time_count - 1) * sizeof(*times));
   }
-  record->times[record->time_count - 1] = at_us;
+  times_of(record)[record->time_count - 1] = at_us;
 }
 
 static bool rate_blocks(nm_engine *engine, const nm_destination_hash *hash,
@@ -550,15 +575,15 @@ bool nm_engine_rate_next(const nm_engine *engine,
   record->last_s = at->rate.last;
   record->blocked_until_s = at->rate.blocked_until;
   record->violations = at->rate.violations;
-  record->times =
-      nm_block_new(engine->mem, at->time_count * sizeof(*at->times));
+  size_t size = at->time_count * sizeof(uint64_t);
+  record->times = nm_block_new(engine->mem, size);
   if (record->times == NULL) {
     return false;
   }
-  nm_writer w = nm_writer_of(nm_block_bytes(record->times),
-                             at->time_count * sizeof(*at->times));
+  const uint64_t *times = at->time_count > 1 ? at->times.list : &at->times.only;
+  nm_writer w = nm_writer_of(nm_block_bytes(record->times), size);
   for (uint32_t i = 0; i < at->time_count; i++) {
-    nm_writer_u64(&w, at->times[i]);
+    nm_writer_u64(&w, times[i]);
   }
   return true;
 }
@@ -573,7 +598,7 @@ int nm_engine_rate_put(nm_engine *engine, const nm_rate_table_record *record) {
   if (entry == NULL) {
     return NM_E(MEMORY);
   }
-  entry->time_count = 0;
+  forget_times(engine, entry);
   nm_reader r = nm_reader_of(times);
   while (nm_reader_left(&r) > 0) {
     note_time(engine, entry, nm_reader_u64(&r));
@@ -591,6 +616,6 @@ int nm_engine_rate_drop(nm_engine *engine, const nm_destination_hash *hash) {
     return NM_E(MISSING);
   }
   nm_table_remove(&engine->carried.rates, &entry->link);
-  nm_release(engine->mem, entry);
+  dispose_rate(engine, &entry->link);
   return NM_OK;
 }

@@ -80,7 +80,7 @@ static bool key_is_known_otherwise(const nm_engine *engine,
                                    const nm_destination_hash *hash,
                                    const nm_announce *announce) {
   const nm_known *known = nm_known_find(engine, hash);
-  return known != NULL && memcmp(known->public_key, announce->public_key.ptr,
+  return known != NULL && memcmp(nm_known_key(known), announce->public_key.ptr,
                                  NM_PUBLIC_SIZE) != 0;
 }
 
@@ -171,9 +171,8 @@ static nm_drop take(nm_engine *engine, const nm_destination_hash *hash,
   if (drop != NM_DROP_NONE) {
     return drop;
   }
-  nm_known *known = nm_known_learn(engine, &announce, raw, &frame->hash);
-  nm_path *path =
-      nm_path_learn(engine, &announce, hops, iface, raw, &frame->hash);
+  nm_known *known = nm_known_learn(engine, &announce, raw);
+  nm_path *path = nm_path_learn(engine, &announce, hops, iface, raw);
   if (known == NULL || path == NULL) {
     return NM_DROP_NO_MEMORY;
   }

@@ -20,15 +20,20 @@ typedef struct nm_known_ratchet {
   int64_t unix_us;
 } nm_known_ratchet;
 
+/* What is known of a destination without its announce. */
+typedef struct nm_known_own {
+  uint8_t public_key[NM_PUBLIC_SIZE];
+  nm_packet_hash announce_hash;
+  nm_block *app_data;
+} nm_known_own;
+
 /* One record per destination. The announce is stored once; key, ratchet and
  * app data are views into it, unless the record was put in by hand. */
 typedef struct nm_known {
   nm_table_link link;
   nm_destination_hash hash;
-  uint8_t public_key[NM_PUBLIC_SIZE];
-  nm_block *announce; /* the raw packet, or NULL */
-  nm_packet_hash announce_hash;
-  nm_block *app_data;        /* only when it is not in `announce` */
+  nm_block *announce;        /* the raw packet, or NULL: then there is `own` */
+  nm_known_own *own;         /* what else the announce would have */
   nm_known_ratchet *ratchet; /* NULL until one was announced */
   int64_t heard_unix_us;
   int64_t used_unix_us; /* 0 never, -1 retained */
@@ -58,10 +63,10 @@ typedef struct nm_path {
   nm_iface_id iface;
   uint64_t updated_us;
   uint64_t expires_us;
-  uint64_t taken_us;  /* since when it leads this way */
-  uint64_t emitted;   /* of the announce that came this way */
-  nm_block *announce; /* raw, hop byte as received */
-  nm_packet_hash announce_hash;
+  uint64_t taken_us;        /* since when it leads this way */
+  uint64_t emitted;         /* of the announce that came this way */
+  nm_block *announce;       /* raw, hop byte as received */
+  nm_packet_hash *odd_hash; /* when it is not that of `announce`, or NULL */
   uint32_t blob_count;
   bool changed;                 /* since a driver took it (kept.h) */
   uint8_t (*blobs)[10];         /* oldest first, at most limits.path_blobs */
@@ -119,7 +124,9 @@ nm_drop nm_routes_path_request(nm_engine *engine, struct nm_input *input);
 
 /* Learns or refreshes a destination from a valid announce in |raw|. */
 nm_known *nm_known_learn(nm_engine *engine, const nm_announce *announce,
-                         nm_block *raw, const nm_packet_hash *hash);
+                         nm_block *raw);
+/* Its public key, NM_PUBLIC_SIZE bytes; valid until the record changes. */
+const uint8_t *nm_known_key(const nm_known *known);
 /* The app data of |known|; false (and an empty span) when there is none. */
 bool nm_known_app_data(const nm_known *known, nm_span *app_data);
 int nm_known_init(nm_engine *engine);
@@ -137,7 +144,7 @@ nm_announce_decision nm_path_judge(const nm_engine *engine,
 /* Takes it: the path afterwards, NULL without memory. */
 nm_path *nm_path_learn(nm_engine *engine, const nm_announce *announce,
                        uint8_t hops, const struct nm_iface *iface,
-                       nm_block *raw, const nm_packet_hash *hash);
+                       nm_block *raw);
 /* Keeps the way by which a copy of the announce of |path| came that was not
  * taken. True when the copy is one: the same signed bytes from another next
  * hop. */
@@ -207,6 +214,8 @@ nm_path *nm_path_find(const nm_engine *engine, const nm_destination_hash *hash);
 /* The same with the key of |hash| at hand. */
 nm_path *nm_path_find_keyed(const nm_engine *engine,
                             const nm_destination_hash *hash, uint64_t key);
+/* The hash of the packet of its announce. */
+void nm_path_announce_hash(const nm_path *path, nm_packet_hash *hash);
 
 /* Where a packet of our own goes (RNS 1, 8.3). */
 typedef struct nm_way {

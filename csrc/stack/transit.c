@@ -299,7 +299,7 @@ nm_drop nm_transit_proof(nm_engine *engine, nm_input *input,
   job->done = proof_verified;
   nm_job_link_confirm *j = &job->u.link_confirm;
   j->link_id = transit->id;
-  memcpy(j->ed25519_public, &known->public_key[NM_KEY_SIZE], NM_KEY_SIZE);
+  memcpy(j->ed25519_public, &nm_known_key(known)[NM_KEY_SIZE], NM_KEY_SIZE);
   j->proof = nm_block_copy(engine->mem, input->frame->raw);
   if (j->proof == NULL) {
     nm_engine_scrap_job(engine, job);

@@ -165,7 +165,7 @@ void nm_tunnel_path_learnt(nm_engine *engine, const nm_path *path,
   kept->hops = path->hops;
   kept->updated_us = path->updated_us;
   kept->expires_us = path->expires_us;
-  kept->announce_hash = path->announce_hash;
+  nm_path_announce_hash(path, &kept->announce_hash);
   nm_block_drop(kept->announce);
   nm_block_drop(kept->blobs);
   kept->announce =
