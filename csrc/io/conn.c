@@ -160,6 +160,13 @@ nm_conn *nm_conn_new(nm_port *port, bool is_pipe) {
   return conn;
 }
 
+static void drop_later(nm_conn *conn) {
+  for (uint32_t i = 0; i < conn->later_count; i++) {
+    nm_block_drop(conn->later[(conn->later_first + i) % conn->later_cap]);
+  }
+  nm_release(conn->port->node->mem, conn->later);
+}
+
 static void on_closed(uv_handle_t *handle) {
   nm_conn *conn = handle->data;
   nm_port *port = conn->port;
@@ -167,6 +174,7 @@ static void on_closed(uv_handle_t *handle) {
   nm_buffer_dispose(&conn->filling);
   nm_buffer_dispose(&conn->flying);
   nm_buffer_dispose(&conn->parts);
+  drop_later(conn);
   nm_buffer_dispose(&conn->stash);
   nm_buffer_dispose(&conn->partial);
   nm_release(mem, conn);

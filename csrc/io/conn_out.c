@@ -16,6 +16,13 @@
 
 /* Larger buffers are not kept for the next connection that sends. */
 #define BUFFER_KEEP (64u << 10)
+/* So much of the parts is encoded at a time: as long as it is in the cache, the
+ * system takes it for less. */
+#define ENCODED_MAX BUFFER_KEEP
+/* So many of these in a turn; what comes up meanwhile need not wait for all. */
+#define PIECES_PER_TURN 2
+/* A ring of parts begins with so many places. */
+#define LATER_MIN 16
 
 /* How long relayed announces wait for others. */
 #define REST_US 50000
@@ -79,11 +86,17 @@ static void flush_ready(nm_loop *loop) {
 
 static size_t queued_bytes(const nm_conn *conn) {
   return conn->filling.len + conn->flying.len + conn->parts.len -
-         conn->parts_at;
+         conn->parts_at + conn->later_bytes;
 }
 
 static uint32_t queued_packets(const nm_conn *conn) {
-  return conn->filling_packets + conn->flying_packets + conn->parts_packets;
+  return conn->filling_packets + conn->flying_packets + conn->parts_packets +
+         conn->later_count;
+}
+
+/* Every byte escaped: room is cheaper than another look at each byte. */
+static size_t room_for(nm_span packet) {
+  return 2 * packet.len + 3;
 }
 
 static bool has_room(nm_conn *conn, size_t size) {
@@ -100,37 +113,122 @@ static bool has_room(nm_conn *conn, size_t size) {
   return true;
 }
 
-bool nm_conn_send(nm_conn *conn, nm_span packet) {
-  bool part = conn->port->sends_part;
-  nm_buffer *buf = part ? &conn->parts : &conn->filling;
-  /* Every byte escaped: room is cheaper than another look at each byte. */
-  size_t size = 2 * packet.len + 3;
-  if (conn->closing || !has_room(conn, size)) {
-    return false;
-  }
-  if (!part) {
-    nm_conn_take_spare(conn, buf, &conn->port->node->loop->spare_filling);
-  }
-  if (nm_buffer_reserve(buf, size) != NM_OK) {
-    nm_port_count_drop(conn->port, NM_PORT_DROP_MEMORY);
-    return false;
+/* Encodes |packet| behind what |buf| has. */
+static int encode(const nm_conn *conn, nm_buffer *buf, nm_span packet) {
+  int status = nm_buffer_reserve(buf, room_for(packet));
+  if (status != NM_OK) {
+    return status;
   }
   nm_writer w = nm_writer_of(buf->ptr, buf->cap);
   w.pos = buf->len;
-  if (conn->kiss) {
-    (void)nm_kiss_frame(&w, NM_KISS_DATA, packet);
-  } else {
-    (void)nm_hdlc_frame(&w, packet);
-  }
+  status = conn->kiss ? nm_kiss_frame(&w, NM_KISS_DATA, packet)
+                      : nm_hdlc_frame(&w, packet);
   buf->len = w.pos;
-  conn->filling_packets += !part;
-  conn->parts_packets += part;
-  if (conn->port->is_patient) {
-    be_patient(conn);
-  } else {
-    be_dirty(conn);
+  return status;
+}
+
+/* ---- parts that wait ---- */
+
+static size_t all_parts(const nm_conn *conn) {
+  return conn->parts.len - conn->parts_at;
+}
+
+static nm_block *take_later(nm_conn *conn) {
+  nm_block *part = conn->later[conn->later_first];
+  conn->later_first = (conn->later_first + 1) % conn->later_cap;
+  conn->later_count--;
+  conn->later_bytes -= nm_block_span(part).len;
+  return part;
+}
+
+static void free_ring(nm_conn *conn) {
+  nm_release(conn->port->node->mem, conn->later);
+  conn->later = NULL;
+  conn->later_cap = 0;
+  conn->later_first = 0;
+}
+
+static bool widen_ring(nm_conn *conn) {
+  uint32_t cap = conn->later_cap == 0 ? LATER_MIN : 2 * conn->later_cap;
+  nm_block **ring =
+      nm_alloc_zero(conn->port->node->mem, cap, sizeof(nm_block *));
+  if (ring == NULL) {
+    return false;
   }
+  uint32_t count = conn->later_count;
+  for (uint32_t i = 0; i < count; i++) {
+    ring[i] = conn->later[(conn->later_first + i) % conn->later_cap];
+  }
+  free_ring(conn);
+  conn->later = ring;
+  conn->later_cap = cap;
   return true;
+}
+
+static bool send_later(nm_conn *conn, nm_span packet) {
+  nm_port *port = conn->port;
+  if (conn->later_count == conn->later_cap && !widen_ring(conn)) {
+    return false;
+  }
+  /* With an access code it is not the engine's packet any more. */
+  nm_block *part = nm_block_span(port->part).ptr == packet.ptr
+                       ? nm_block_hold(port->part)
+                       : nm_block_copy(port->node->mem, packet);
+  if (part == NULL) {
+    return false;
+  }
+  conn->later[(conn->later_first + conn->later_count) % conn->later_cap] = part;
+  conn->later_count++;
+  conn->later_bytes += packet.len;
+  return true;
+}
+
+/* Encodes what there is room for. False when no parts are left. */
+static bool encode_parts(nm_conn *conn) {
+  nm_loop *loop = conn->port->node->loop;
+  while (conn->later_count > 0) {
+    nm_span next = nm_block_span(conn->later[conn->later_first]);
+    if (conn->parts.len > 0 && conn->parts.len + room_for(next) > ENCODED_MAX) {
+      return true;
+    }
+    nm_conn_take_spare(conn, &conn->parts, &loop->spare_filling);
+    if ((conn->parts.cap > 0 ||
+         nm_buffer_reserve(&conn->parts, ENCODED_MAX) == NM_OK) &&
+        encode(conn, &conn->parts, next) == NM_OK) {
+      conn->parts_packets++;
+    } else {
+      nm_port_count_drop(conn->port, NM_PORT_DROP_MEMORY);
+    }
+    nm_block_drop(take_later(conn));
+  }
+  free_ring(conn);
+  return all_parts(conn) > 0;
+}
+
+/* ---- what is sent ---- */
+
+static bool send_now(nm_conn *conn, nm_span packet) {
+  nm_conn_take_spare(conn, &conn->filling,
+                     &conn->port->node->loop->spare_filling);
+  bool encoded = encode(conn, &conn->filling, packet) == NM_OK;
+  conn->filling_packets += encoded;
+  return encoded;
+}
+
+bool nm_conn_send(nm_conn *conn, nm_span packet) {
+  if (conn->closing || !has_room(conn, room_for(packet))) {
+    return false;
+  }
+  bool taken = conn->port->part == NULL ? send_now(conn, packet)
+                                        : send_later(conn, packet);
+  if (taken && conn->port->is_patient) {
+    be_patient(conn);
+  } else if (taken) {
+    be_dirty(conn);
+  } else {
+    nm_port_count_drop(conn->port, NM_PORT_DROP_MEMORY);
+  }
+  return taken;
 }
 
 /* ---- the lane of the parts ---- */
@@ -269,10 +367,6 @@ static bool flush_parts(nm_conn *conn, size_t len) {
   return false;
 }
 
-static size_t all_parts(const nm_conn *conn) {
-  return conn->parts.len - conn->parts_at;
-}
-
 /* Each time that the first lane has had to wait for the system, one part goes
  * ahead of it: a medium that others fill stops no transfer. */
 static bool flush_one_part(nm_conn *conn) {
@@ -291,9 +385,14 @@ void nm_conn_flush(nm_conn *conn) {
   if (conn->port->node->phase != NM_NODE_IS_OPEN) {
     nm_node_wake(conn->port->node); /* its close waits for this */
   }
-  if (!conn->closing && !conn->writing && flush_one_part(conn) &&
-      flush_first(conn)) {
-    (void)flush_parts(conn, all_parts(conn));
+  bool more = !conn->closing && !conn->writing;
+  for (int piece = 0; more && piece < PIECES_PER_TURN; piece++) {
+    more = encode_parts(conn);
+    more = flush_one_part(conn) && flush_first(conn) &&
+           flush_parts(conn, all_parts(conn)) && more;
+  }
+  if (more) {
+    be_dirty(conn);
   }
 }
 

@@ -63,7 +63,7 @@ static void on_spin(uv_idle_t *spin) {
 /* While there is work left, polls return at once. */
 static void set_spin(nm_loop *loop) {
   bool busy = loop->active != NULL || loop->hungry != NULL ||
-              loop->ready.first != NULL || loop->due;
+              loop->ready.first != NULL || loop->dirty != NULL || loop->due;
   if (busy && !uv_is_active((uv_handle_t *)&loop->spin)) {
     (void)uv_idle_start(&loop->spin, on_spin);
   } else if (!busy && uv_is_active((uv_handle_t *)&loop->spin)) {

@@ -456,11 +456,11 @@ void nm_port_count_drop(nm_port *port, nm_port_drop reason) {
 static bool is_part(nm_span raw) {
   nm_packet packet = {0};
   return nm_packet_parse(raw, &packet, NULL) == NM_OK &&
-         packet.packet_type == NM_DATA && packet.destination_type == NM_LINK &&
-         packet.context == NM_CONTEXT_RESOURCE;
+         nm_packet_is_part(&packet);
 }
 
-static bool put_out(nm_port *port, nm_span raw) {
+static bool put_out(nm_port *port, nm_block *block) {
+  nm_span raw = nm_block_span(block);
   nm_loop *loop = port->node->loop;
   const nm_iface_spec *spec = &port->setup->spec;
   nm_span packet = raw;
@@ -480,13 +480,13 @@ static bool put_out(nm_port *port, nm_span raw) {
   if (port->node->tap) {
     nm_node_tap(port->node, port->id, false, packet);
   }
-  port->sends_part = !port->is_patient && is_part(raw);
+  port->part = !port->is_patient && is_part(raw) ? block : NULL;
   return port->ops->send(port, packet);
 }
 
 void nm_port_output(nm_port *port, const nm_output *out) {
   port->is_patient = out->patient;
-  bool ok = put_out(port, nm_block_span(out->packet));
+  bool ok = put_out(port, out->packet);
   nm_node_ifaces_changed(port->node, false);
   if (out->op != 0) {
     nm_engine_sent(port->node->engine, out->op, ok, port->node->loop->now);
@@ -496,21 +496,28 @@ void nm_port_output(nm_port *port, const nm_output *out) {
 static nm_ingress_config ingress_of(const nm_port *port) {
   const nm_iface_spec *spec = &port->setup->spec;
   nm_ingress_config config = {.ifac = spec->ifac_set ? &spec->ifac : NULL,
-                              .hw_mtu = spec->hw_mtu};
+                              .hw_mtu = spec->hw_mtu,
+                              .parts_unhashed = true};
   return config;
 }
 
-void nm_port_ingress(nm_port *port, nm_span data, nm_frame *frame) {
+static void to_frame(nm_port *port, nm_span data, bool hashed,
+                     nm_frame *frame) {
   nm_loop *loop = port->node->loop;
   nm_ingress_config config = ingress_of(port);
+  config.parts_unhashed = !hashed;
   nm_mspan scratch = {loop->frame, NM_FRAME_MAX};
   nm_ingress(&config, data, scratch, frame);
+}
+
+void nm_port_ingress(nm_port *port, nm_span data, nm_frame *frame) {
+  to_frame(port, data, true, frame);
 }
 
 void nm_port_input(nm_port *port, nm_span data, nm_verdict *verdict) {
   nm_node *node = port->node;
   nm_frame frame;
-  nm_port_ingress(port, data, &frame);
+  to_frame(port, data, verdict != NULL, &frame);
   port->heard = port->heard || frame.drop == NM_DROP_NONE;
   if (node->tap) {
     nm_node_tap(node, port->id, true, data);

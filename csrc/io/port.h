@@ -82,6 +82,11 @@ struct nm_conn {
   nm_buffer flying;  /* of the uv_write under way */
   nm_buffer parts;   /* of resources, encoded; wait for all others */
   size_t parts_at;   /* where those begin that are not written yet */
+  nm_block **later;  /* a ring of parts that wait to be encoded */
+  uint32_t later_cap;
+  uint32_t later_first;
+  uint32_t later_count;
+  size_t later_bytes;
   uint32_t filling_packets;
   uint32_t flying_packets;
   uint32_t parts_packets;
@@ -134,7 +139,7 @@ struct nm_port {
   bool
       deaf; /* a medium without a way in: receives whatever is wanted nothing */
   bool mute;       /* without a way out */
-  bool sends_part; /* the packet being sent is a part of a resource */
+  nm_block *part;  /* the packet being sent, if it is one of a resource's */
   bool is_patient; /* it is a relayed announce */
   bool up;         /* the medium is there */
   bool heard;      /* a packet that came in could be read */

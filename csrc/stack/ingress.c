@@ -71,9 +71,15 @@ static bool take_frame(const nm_ingress_config *config, nm_span data,
   return true;
 }
 
+/* Whether |frame| is to be hashed, which it notes. */
+static bool wants_hash(const nm_ingress_config *config, nm_frame *frame) {
+  frame->unhashed = config->parts_unhashed && nm_packet_is_part(&frame->packet);
+  return !frame->unhashed;
+}
+
 void nm_ingress(const nm_ingress_config *config, nm_span data, nm_mspan scratch,
                 nm_frame *frame) {
-  if (take_frame(config, data, scratch, frame)) {
+  if (take_frame(config, data, scratch, frame) && wants_hash(config, frame)) {
     nm_packet_digest(&frame->packet, &frame->hash);
   }
 }
@@ -84,7 +90,8 @@ void nm_ingress_many(const nm_ingress_config *config, const nm_span *data,
   nm_packet_hash *hashes[NM_DIGEST_BATCH];
   size_t waiting = 0;
   for (size_t i = 0; i < count; i++) {
-    if (take_frame(config, data[i], scratch, &frames[i])) {
+    if (take_frame(config, data[i], scratch, &frames[i]) &&
+        wants_hash(config, &frames[i])) {
       packets[waiting] = &frames[i].packet;
       hashes[waiting++] = &frames[i].hash;
     }

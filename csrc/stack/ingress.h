@@ -16,6 +16,7 @@ typedef struct nm_frame {
   nm_span raw;      /* the packet without its access code */
   nm_packet packet; /* hops as on the wire, not yet incremented */
   nm_packet_hash hash;
+  bool unhashed;       /* `hash` is not computed: see nm_ingress_config */
   int16_t rssi_dbm;    /* NM_SIGNAL_NONE when the interface gave none */
   int16_t snr_cdb;     /* hundredths of a decibel, or NM_SIGNAL_NONE */
   int16_t quality_pct; /* or NM_SIGNAL_NONE */
@@ -27,6 +28,9 @@ typedef struct nm_frame {
 typedef struct nm_ingress_config {
   const nm_ifac *ifac; /* NULL: the interface has no access code */
   size_t hw_mtu;       /* 0: no limit (RNS 1, 7.3: "treat none as no limit") */
+  /* Parts of resources come without a hash: none is looked up or proven by it
+   * (RNS 1, 8.4), and to compute it is a quarter of what a part takes. */
+  bool parts_unhashed;
 } nm_ingress_config;
 
 /* Runs the stage over one deframed packet (RNS 1, 8.5 steps 1 and 2 without

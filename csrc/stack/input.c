@@ -21,7 +21,8 @@ static nm_drop filter_packet(const nm_engine *engine, const nm_iface *iface,
              NM_ADDRESS_SIZE) != 0) {
     return NM_DROP_NOT_NEXT_HOP;
   }
-  *remember = !(p->packet_type == NM_PROOF && p->context == NM_CONTEXT_LRPROOF);
+  *remember = !frame->unhashed &&
+              !(p->packet_type == NM_PROOF && p->context == NM_CONTEXT_LRPROOF);
   if (nm_packet_skips_filter(p->context)) {
     return NM_DROP_NONE;
   }
@@ -140,7 +141,8 @@ static nm_record *record_input(nm_engine *engine, nm_iface_id iface,
 }
 
 static nm_verdict verdict_of(const nm_frame *frame, nm_drop drop) {
-  nm_verdict verdict = {.drop = drop, .hashed = frame->drop == NM_DROP_NONE};
+  nm_verdict verdict = {
+      .drop = drop, .hashed = frame->drop == NM_DROP_NONE && !frame->unhashed};
   if (verdict.hashed) {
     verdict.hash = frame->hash;
   }
@@ -171,7 +173,8 @@ typedef struct keys {
 static keys keys_of(const nm_engine *engine, const nm_frame *frame) {
   keys k = {0};
   if (frame->drop == NM_DROP_NONE) {
-    k.packet = nm_filter_key(&engine->filter, &frame->hash);
+    k.packet =
+        frame->unhashed ? 0 : nm_filter_key(&engine->filter, &frame->hash);
     k.destination =
         nm_table_hash(&engine->routes.paths, frame->packet.destination.ptr);
   }

@@ -223,7 +223,9 @@ nm_drop nm_transit_packet(nm_engine *engine, nm_input *input,
     to = transit->received_iface;
     break;
   }
-  nm_filter_put(&engine->filter, &input->frame->hash);
+  if (!input->frame->unhashed) {
+    nm_filter_put(&engine->filter, &input->frame->hash);
+  }
   transit->used_us = engine->now.mono_us;
   nm_table_touch(&engine->carried.transits, &transit->link);
   return carry(engine, input, to);

@@ -22,13 +22,22 @@ int nm_hdlc_escape(nm_writer *w, nm_span data) {
   return nm_stuffing_escape(&HDLC, w, data);
 }
 
+static void put_frame(nm_writer *w, nm_span data) {
+  nm_writer_u8(w, NM_HDLC_FLAG);
+  nm_stuffing_put(&HDLC, w, data);
+  nm_writer_u8(w, NM_HDLC_FLAG);
+}
+
 int nm_hdlc_frame(nm_writer *w, nm_span data) {
+  /* Where every byte may be escaped, none has to be counted first. */
+  if (w->status == NM_OK && nm_writer_left(w) / 2 > data.len) {
+    put_frame(w, data);
+    return w->status;
+  }
   size_t n = nm_hdlc_frame_size(data);
   nm_writer part = nm_writer_of(nm_writer_reserve(w, n), n);
   if (w->status == NM_OK) {
-    nm_writer_u8(&part, NM_HDLC_FLAG);
-    nm_stuffing_put(&HDLC, &part, data);
-    nm_writer_u8(&part, NM_HDLC_FLAG);
+    put_frame(&part, data);
   }
   return w->status;
 }

@@ -156,6 +156,11 @@ bool nm_packet_travels_in_clear(uint8_t packet_type, uint8_t destination_type,
          context == NM_CONTEXT_CACHE_REQUEST || context == NM_CONTEXT_LRPROOF;
 }
 
+bool nm_packet_is_part(const nm_packet *p) {
+  return p->packet_type == NM_DATA && p->destination_type == NM_LINK &&
+         p->context == NM_CONTEXT_RESOURCE;
+}
+
 bool nm_packet_skips_filter(uint8_t context) {
   return context == NM_CONTEXT_KEEPALIVE ||
          context == NM_CONTEXT_RESOURCE_REQ ||

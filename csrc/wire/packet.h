@@ -163,6 +163,9 @@ int nm_packet_digest_raw(nm_span raw, nm_packet_hash *hash, nm_fault *fault);
 bool nm_packet_travels_in_clear(uint8_t packet_type, uint8_t destination_type,
                                 uint8_t context);
 
+/* Whether |p| is a part of a resource (RNS 2, 3.7). */
+bool nm_packet_is_part(const nm_packet *p);
+
 /* True for a context that bypasses the duplicate filter (RNS 1, 8.4). */
 bool nm_packet_skips_filter(uint8_t context);
 

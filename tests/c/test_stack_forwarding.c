@@ -262,6 +262,66 @@ NM_TEST(a_batch_of_coded_frames_is_opened_side_by_side) {
   nm_engine_free(h.engine);
 }
 
+/* A packet with |type_flags| and |context| to nobody. */
+static nm_span clear_packet(uint8_t *raw, uint8_t type_flags, uint8_t context) {
+  memset(raw, 0x5a, RAW_MAX);
+  raw[0] = type_flags;
+  raw[1] = 0;
+  raw[2 + NM_ADDRESS_SIZE] = context;
+  return nm_span_of(raw, RAW_MAX);
+}
+
+#define LINK_DATA (NM_LINK << 2 | NM_DATA)
+#define SINGLE_DATA (NM_SINGLE << 2 | NM_DATA)
+
+NM_TEST(parts_alone_come_without_a_hash_and_are_not_remembered) {
+  static const struct {
+    uint8_t flags;
+    uint8_t context;
+    bool hashed;
+    nm_drop drop;
+  } cases[] = {
+      {LINK_DATA, NM_CONTEXT_RESOURCE, false, NM_DROP_NO_LINK},
+      {LINK_DATA, NM_CONTEXT_NONE, true, NM_DROP_NO_LINK},
+      {LINK_DATA, NM_CONTEXT_RESOURCE_REQ, true, NM_DROP_NO_LINK},
+      {SINGLE_DATA, NM_CONTEXT_RESOURCE, true, NM_DROP_NO_DESTINATION},
+  };
+  enum { COUNT = sizeof(cases) / sizeof(cases[0]) };
+  static const nm_packet_hash none = {{0}};
+  uint8_t raw[COUNT][RAW_MAX];
+  nm_span data[COUNT];
+  nm_frame many[COUNT];
+  hub h;
+  open_hub(&h, &nm_mem_system);
+  nm_ingress_config config = {.hw_mtu = RAW_MAX, .parts_unhashed = true};
+  for (size_t i = 0; i < COUNT; i++) {
+    data[i] = clear_packet(raw[i], cases[i].flags, cases[i].context);
+  }
+  nm_ingress_many(&config, data, COUNT, (nm_mspan){NULL, 0}, many);
+  for (size_t i = 0; i < COUNT; i++) {
+    nm_test_context("case %zu", i);
+    nm_frame one;
+    nm_packet_hash hash;
+    nm_ingress(&config, data[i], (nm_mspan){NULL, 0}, &one);
+    NM_CHECK_OK(nm_packet_digest_raw(data[i], &hash, NULL));
+    NM_CHECK(one.unhashed == !cases[i].hashed);
+    NM_CHECK(many[i].unhashed == one.unhashed);
+    NM_CHECK(memcmp(&one.hash, cases[i].hashed ? &hash : &none, sizeof hash) ==
+             0);
+    NM_CHECK(memcmp(&many[i].hash, &one.hash, sizeof hash) == 0);
+    size_t known = nm_engine_filter_size(h.engine);
+    nm_verdict verdict = nm_engine_input(h.engine, h.from, &one, h.now);
+    NM_CHECK_INT(verdict.drop, cases[i].drop);
+    NM_CHECK(verdict.hashed == cases[i].hashed);
+    NM_CHECK(verdict.remembered == cases[i].hashed);
+    NM_CHECK_INT(nm_engine_filter_size(h.engine), known + cases[i].hashed);
+  }
+  config.parts_unhashed = false;
+  nm_ingress(&config, data[0], (nm_mspan){NULL, 0}, &many[0]);
+  NM_CHECK(!many[0].unhashed);
+  nm_engine_free(h.engine);
+}
+
 /* Generations go round in the same memory, and no hash of an earlier epoch is
  * taken for a new one. */
 NM_TEST(the_filter_forgets_whole_generations_and_nothing_else) {

@@ -37,6 +37,27 @@ static void stream_feed(stream *s, nm_span in) {
   NM_CHECK_INT(nm_reader_left(&r), 0);
 }
 
+NM_TEST(a_frame_is_the_same_with_little_room_and_with_much) {
+  uint8_t data[300];
+  for (size_t i = 0; i < sizeof data; i++) {
+    data[i] = i % 3 == 0 ? 0x7e : i % 7 == 0 ? 0x7d : (uint8_t)i;
+  }
+  for (size_t len = 0; len <= sizeof data; len++) {
+    uint8_t little[2 * sizeof data + 3];
+    uint8_t much[2 * sizeof data + 3];
+    nm_span span = nm_span_of(data, len);
+    size_t size = nm_hdlc_frame_size(span);
+    nm_writer exact = nm_writer_of(little, size);
+    nm_writer wide = nm_writer_of(much, sizeof much);
+    nm_writer narrow = nm_writer_of(much, size - 1);
+    NM_CHECK_INT(nm_hdlc_frame(&narrow, span), NM_E(TOO_LARGE));
+    NM_CHECK_INT(narrow.pos, 0);
+    NM_CHECK_OK(nm_hdlc_frame(&exact, span));
+    NM_CHECK_OK(nm_hdlc_frame(&wide, span));
+    NM_CHECK_SPAN(nm_writer_done(&wide), nm_writer_done(&exact));
+  }
+}
+
 static void check_frame_vector(const nm_vector *v) {
   nm_span data = nm_vector_bytes(v, "input.data");
   nm_span frame = nm_vector_bytes(v, "output.frame");

@@ -1053,7 +1053,7 @@ static void *run_relay(void *user) {
   return NULL;
 }
 
-static void begin_relay(relay *r, pair *p, bool kiss) {
+static void begin_relay(relay *r, pair *p, bool kiss, bool coded) {
   enum { SMALL = 65536 };
   int size = SMALL;
   nm_iface_setup in = io_setup(NM_MEDIUM_TCP_SERVER, "server");
@@ -1064,6 +1064,13 @@ static void begin_relay(relay *r, pair *p, bool kiss) {
   io_open(&p->client, p->loop, NULL);
   in.kiss = kiss;
   out.kiss = kiss;
+  if (coded) {
+    NM_CHECK_OK(nm_ifac_init(&in.spec.ifac, nm_span_of("net", 3),
+                             nm_span_of(NULL, 0), 8));
+    out.spec.ifac = in.spec.ifac;
+    in.spec.ifac_set = true;
+    out.spec.ifac_set = true;
+  }
   memcpy(in.host, "127.0.0.1", 10);
   memcpy(out.host, "127.0.0.1", 10);
   p->listener = io_add(&p->server, &in, &p->port);
@@ -1165,7 +1172,7 @@ static nm_link_ref link_through(pair *p) {
 NM_TEST(a_packet_goes_ahead_of_the_parts_that_wait) {
   pair p;
   relay r;
-  begin_relay(&r, &p, false);
+  begin_relay(&r, &p, false, false);
   nm_link_ref link = link_through(&p);
   atomic_store(&r.hold, true);
   (void)send_megabyte(&p, link);
@@ -1182,10 +1189,10 @@ NM_TEST(a_packet_goes_ahead_of_the_parts_that_wait) {
   end(&p);
 }
 
-NM_TEST(parts_in_kiss_frames_come_whole_through_a_narrow_way) {
+static void come_through_a_narrow_way(bool kiss, bool coded) {
   pair p;
   relay r;
-  begin_relay(&r, &p, true);
+  begin_relay(&r, &p, kiss, coded);
   (void)link_through(&p);
   /* What was asked for again may still be on its way. */
   uint64_t until = io_now_us() + (uint64_t)IO_PATIENCE_MS * 1000;
@@ -1199,4 +1206,12 @@ NM_TEST(parts_in_kiss_frames_come_whole_through_a_narrow_way) {
   close(r.near);
   close(r.far);
   end(&p);
+}
+
+NM_TEST(parts_in_kiss_frames_come_whole_through_a_narrow_way) {
+  come_through_a_narrow_way(true, false);
+}
+
+NM_TEST(parts_with_an_access_code_come_whole_through_a_narrow_way) {
+  come_through_a_narrow_way(false, true);
 }
