@@ -47,9 +47,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from netmesh._files import write_private_file
 from netmesh._mail_kept import Kept
+from netmesh._streams import Stream
 from netmesh.errors import NetmeshError, StateError, StoreError
+from netmesh.events import InterfaceChanged
 from netmesh.lxmf.fields import Fields, build, is_chat
 from netmesh.node import Node
+from netmesh.records import InterfaceChange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -376,6 +379,14 @@ class Bot:
             asyncio.run(forever())
 
 
+async def _online(changes: Stream[InterfaceChanged], timeout: float) -> None:
+    """Waits until an interface comes online. Raises TimeoutError."""
+    async with asyncio.timeout(timeout):
+        async for each in changes:
+            if each.change in (InterfaceChange.ADDED, InterfaceChange.ONLINE):
+                return
+
+
 @final
 class Running:
     """A bot that runs; made by :meth:`Bot.open`."""
@@ -435,10 +446,14 @@ class Running:
 
     async def _announce(self, interval_s: float) -> None:
         while True:
-            try:
-                await self.mailbox.announce()
-            except NetmeshError as error:  # no interface is up now: later
-                log.debug("%s was not announced: %s", self._bot.name, error)
+            async with self.mailbox._node.events(InterfaceChanged) as changes:
+                try:
+                    await self.mailbox.announce()
+                except NetmeshError as error:  # no interface is up: again with the next one
+                    log.debug("%s was not announced: %s", self._bot.name, error)
+                    with contextlib.suppress(TimeoutError):
+                        await _online(changes, interval_s)
+                    continue
             await asyncio.sleep(interval_s)
 
     def _drop(self, reason: str) -> None:

@@ -27,6 +27,16 @@ void nm_gate_ask(nm_lane *lane) {
   ask(lane);
 }
 
+void nm_gate_online(nm_lane *lane, nm_iface_id iface) {
+  nm_router *router = lane->router;
+  if (lane->asked && !nm_router_has_path(router, &lane->target) &&
+      nm_engine_request_path(router->engine, &lane->target, iface, NULL, 0,
+                             NULL, router->now) == NM_OK) {
+    lane->asked_us = router->now.mono_us;
+    router->stats.path_requests++;
+  }
+}
+
 bool nm_gate_pending(const nm_lane *lane) {
   nm_lxmf_medium medium;
   nm_router_medium(lane->router, &medium);

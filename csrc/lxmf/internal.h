@@ -332,6 +332,9 @@ bool nm_mailbox_news(nm_router *router, nm_mail *mail);
 /* gate.c: every path request of the router's (LXMF 4.6). */
 void nm_gate_ask(nm_lane *lane);
 bool nm_gate_pending(const nm_lane *lane);
+/* An interface came online: what was asked before is asked there too, instead
+ * of when the medium would bear it again. */
+void nm_gate_online(nm_lane *lane, nm_iface_id iface);
 /* Drops the path and asks again half a second later. */
 void nm_gate_rediscover(nm_lane *lane);
 void nm_gate_rediscover_due(void *user, nm_timer *timer);
@@ -448,6 +451,8 @@ void nm_letter_step(nm_letter *letter);
 void nm_router_settle(nm_router *router);
 /* A path to its target became known. */
 void nm_lane_path(nm_lane *lane);
+/* An interface came online: it may lead to those that letters wait for. */
+void nm_lanes_online(nm_router *router, nm_iface_id iface);
 
 /* sync_state.c */
 void nm_syncs_free(nm_router *router);
@@ -481,5 +486,7 @@ void nm_parcel_free(nm_router *router, nm_parcel *parcel);
 void nm_sync_event(nm_sync *sync, const nm_event *event);
 /* A path to a node became known. */
 void nm_syncs_path(nm_router *router, const nm_destination_hash *node);
+/* An interface came online: it may lead to the nodes that are looked for. */
+void nm_syncs_online(nm_router *router, nm_iface_id iface);
 
 #endif

@@ -62,3 +62,16 @@ void nm_lane_path(nm_lane *lane) {
     }
   }
 }
+
+void nm_lanes_online(nm_router *router, nm_iface_id iface) {
+  if (router->letters.count == 0) {
+    return;
+  }
+  for (nm_table_link *entry = nm_table_next(&router->lanes, NULL);
+       entry != NULL; entry = nm_table_next(&router->lanes, entry)) {
+    nm_lane *lane = (nm_lane *)(void *)entry;
+    if (lane->first != NULL) {
+      nm_gate_online(lane, iface);
+    }
+  }
+}

@@ -299,6 +299,11 @@ static bool input(nm_router *router, nm_event *event) {
         nm_lane_path(lane);
       }
       nm_syncs_path(router, &event->destination);
+    } else if (event->kind == NM_EVENT_IFACE &&
+               (event->state == NM_IFACE_ONLINE ||
+                event->state == NM_IFACE_ADDED)) {
+      nm_lanes_online(router, event->iface);
+      nm_syncs_online(router, event->iface);
     }
     return false;
   }

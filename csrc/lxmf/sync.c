@@ -220,6 +220,15 @@ void nm_syncs_path(nm_router *router, const nm_destination_hash *node) {
   }
 }
 
+void nm_syncs_online(nm_router *router, nm_iface_id iface) {
+  for (nm_sync *sync = router->syncs; sync != NULL; sync = sync->next) {
+    nm_lane *lane = nm_lane_find(router, &sync->node);
+    if (!sync->ended && sync->stage == NM_SYNC_FINDING && lane != NULL) {
+      nm_gate_online(lane, iface);
+    }
+  }
+}
+
 static void waited(void *user, nm_timer *timer) {
   (void)user;
   nm_sync *sync = (nm_sync *)(void *)((char *)timer - offsetof(nm_sync, timer));

@@ -446,6 +446,51 @@ NM_TEST(a_fetch_ends_with_its_reason) {
   end_world(w);
 }
 
+/* ---- interfaces that come online ---- */
+
+static void set_online(world *w, int wire, int end, bool online) {
+  net_port port = w->m.n.wires[wire].ends[end];
+  nm_engine *engine = w->m.n.engines[port.engine];
+  nm_iface_spec spec = *nm_engine_iface(engine, port.iface);
+  spec.online = online;
+  NM_CHECK_OK(nm_engine_iface_change(engine, port.iface, &spec, w->m.n.now));
+  mail_settle(&w->m);
+}
+
+/* Nothing waits for the time of the next request, seven seconds on. */
+NM_TEST(what_was_begun_offline_goes_on_with_the_first_interface) {
+  static const nm_lxmf_method WAYS[] = {NM_LXMF_OPPORTUNISTIC, NM_LXMF_DIRECT,
+                                        NM_LXMF_PROPAGATED};
+  for (size_t i = 0; i < 3; i++) {
+    world *w = with_strangers();
+    uint8_t id[NM_HASH_SIZE];
+    set_online(w, 0, 0, false);
+    nm_policy policy = mail_by(WAYS[i]);
+    NM_CHECK_OK(mail_send(&w->m, 0, NODE, 10, &policy, id));
+    mail_pass(&w->m, 2000000);
+    nm_test_context("way %d", (int)WAYS[i]);
+    set_online(w, 0, 0, true);
+    mail_pass(&w->m, 500000);
+    NM_CHECK_INT(mail_state(&w->m, 0, id), WAYS[i] == NM_LXMF_PROPAGATED
+                                               ? NM_LXMF_SENT
+                                               : NM_LXMF_DELIVERED);
+    end_world(w);
+  }
+}
+
+NM_TEST(a_fetch_that_was_begun_offline_goes_on_with_the_first_interface) {
+  world *w = with_node();
+  NM_CHECK_OK(nm_engine_drop_path(w->m.n.engines[2], &w->node, w->m.n.now));
+  set_online(w, 1, 1, false);
+  NM_CHECK_OK(nm_router_sync(w->m.routers[2], &w->m.boxes[2], NULL, 0, false,
+                             w->m.n.now));
+  mail_pass(&w->m, 2000000);
+  set_online(w, 1, 1, true);
+  mail_pass(&w->m, 500000);
+  check_sync(w, NM_LXMF_SYNC_COMPLETE, 0);
+  end_world(w);
+}
+
 /* ---- recipients that are not known ---- */
 
 static uint64_t asked(const world *w) {
@@ -459,6 +504,7 @@ static int cut_wire(world *w) {
   int wire = net_join(&w->m.n, 0, 2, "tcp");
   NM_CHECK(wire >= 0);
   w->m.n.wires[wire].cut = true;
+  mail_settle(&w->m);
   return wire;
 }
 

@@ -16,7 +16,7 @@ import pytest
 
 from netmesh import Identity, Node, errors
 from netmesh.bot import Bot, Request, Running, State
-from netmesh.interfaces import Pipe, TCPServer
+from netmesh.interfaces import Pipe, TCPClient, TCPServer
 from netmesh.lxmf import delivery_hash, fields
 from netmesh.messaging import Mailbox
 
@@ -306,6 +306,22 @@ async def test_an_interrupt_ends_a_program_cleanly(tmp_path: Path) -> None:
         async with asyncio.timeout(PATIENCE):
             out, err = await process.communicate()
         assert (process.returncode, out, err) == (0, b"ended\n", b"")
+
+
+async def test_a_bot_is_announced_when_an_interface_comes() -> None:
+    bot = Bot("Late")
+    async with (
+        Node(shared_instance=False) as here,
+        Node(shared_instance=False) as there,
+        bot.open(here) as running,
+        asyncio.timeout(PATIENCE),
+    ):
+        heard = there.announces("lxmf.delivery")
+        server = await there.add_interface(TCPServer("127.0.0.1", 0))
+        port = (await there.interface_info(server.id)).port
+        assert port
+        await here.add_interface(TCPClient("127.0.0.1", port))
+        assert (await heard.get()).destination == running.address
 
 
 KILLED = """
