@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import sys
+from collections.abc import Coroutine
 from typing import Final
 
 from netmesh import _cli_fetch, _cli_node
@@ -14,9 +15,11 @@ from netmesh._cli_fetch import Fetcher
 from netmesh.constants import Method
 from netmesh.mailarchive import Entry, entry_json
 from netmesh.messaging import Mailbox, MessageReceived
+from netmesh.node import Node
 
 HELD_BACK_S: Final = 15.0
 QUIET_S: Final = 1.0
+WATCH_S: Final = 0.05
 
 DESCRIPTION = """\
 Shows the messages that come to an address, as they come, until Ctrl-C.
@@ -46,6 +49,7 @@ def main(arguments: list[str]) -> int:
     add("--count", type=mail.count, metavar="N", help="ends after that many messages")
     add("--timeout", type=_cli_node.seconds, metavar="SECONDS", help="ends then")
     add("--save", metavar="DIR", help="writes attached files into this folder")
+    add("--progress", action="store_true", help="tells how far large messages on their way are")
     add("--json", action="store_true", help="prints one JSON object a line for each message")
     _cli_fetch.add_options(parser)
     _cli_node.add_options(parser)
@@ -61,9 +65,10 @@ async def show(options: argparse.Namespace) -> int:
         print(f"messages to {bytes(mailbox.hash).hex()}", file=sys.stderr, flush=True)
         viewer = Viewer(mailbox, options)
         fetcher = None if options.sync is False else Fetcher(node, mailbox, options)
+        watch = _watch(node, as_json=options.json) if options.progress else None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(options.timeout):
-                await _work(viewer, fetcher, once=options.once)
+                await _work(viewer, fetcher, watch, once=options.once)
     if options.count is not None:
         if viewer.shown < options.count:
             within = "" if options.timeout is None else f" within {options.timeout:g} s"
@@ -73,10 +78,17 @@ async def show(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _work(viewer: Viewer, fetcher: Fetcher | None, *, once: bool) -> None:
+async def _work(
+    viewer: Viewer,
+    fetcher: Fetcher | None,
+    watch: Coroutine[None, None, None] | None,
+    *,
+    once: bool,
+) -> None:
     """Shows what comes, and fetches beside that, until one of them is the end."""
     reading = asyncio.create_task(viewer.read())
     jobs: set[asyncio.Task[None]] = {reading}
+    watching = None if watch is None else asyncio.create_task(watch)
     if fetcher is not None:
         jobs.add(asyncio.create_task(_fetch(viewer, fetcher, once=once)))
     try:
@@ -86,6 +98,7 @@ async def _work(viewer: Viewer, fetcher: Fetcher | None, *, once: bool) -> None:
         if not once:
             await reading
     finally:
+        jobs |= set() if watching is None else {watching}
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
@@ -96,6 +109,26 @@ async def _fetch(viewer: Viewer, fetcher: Fetcher, *, once: bool) -> None:
     result = await fetcher.run()
     if once:
         await viewer.settled(0 if result is None else result.received)
+
+
+async def _watch(node: Node, *, as_json: bool) -> None:
+    """Tells how far resources on their way in are, each tenth once."""
+    told: dict[int, int] = {}
+    while True:
+        coming = {each.op: each for each in await node.transfers() if not each.outgoing}
+        for op, record in coming.items():
+            tenth = int(record.progress * 10)
+            if told.get(op) == tenth or not record.content_bytes:
+                continue
+            told[op] = tenth
+            if as_json:
+                size = {"size_bytes": record.content_bytes, "done_bytes": record.content_done}
+                mail.print_json({"transfer": {"number": op, **size}})
+            else:
+                text = f"receiving {record.content_bytes} bytes: {record.progress:.0%}"
+                print(text, file=sys.stderr, flush=True)
+        told = {op: tenth for op, tenth in told.items() if op in coming}
+        await asyncio.sleep(WATCH_S)
 
 
 class Viewer:

@@ -776,6 +776,11 @@ class TransferRecord:
     wire_bytes: int
     """Bytes of parts sent or received, repeated ones too."""
 
+    @property
+    def progress(self) -> float:
+        """How much of the content is there, or was sent, from 0 to 1."""
+        return self.content_done / self.content_bytes if self.content_bytes else 0.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatchetRecord:

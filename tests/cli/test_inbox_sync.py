@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,9 +14,11 @@ from typing import Any
 import pytest
 
 from cli.test_mail_commands import PATIENCE, Place, place, until_ready
-from netmesh import DestinationHash, Identity, cli
+from netmesh import DestinationHash, Identity, _cli_inbox, cli
+from netmesh.constants import Context
 from netmesh.destinations import LocalDestination
 from netmesh.lxmf import Message, Propagated, PropagationAppData, delivery_hash
+from node.lossy import cable
 
 NAME = "lxmf.propagation"
 
@@ -184,6 +187,31 @@ async def test_a_fetch_that_fails_ends_with_1(tmp_path: Path) -> None:
         status, _, err = await at.inbox("--sync", away, "--timeout", "1")
         assert status == 1
         assert err.splitlines()[-1] == "netmesh inbox: the time was over before the fetch"
+
+
+@pytest.mark.asyncio
+async def test_large_messages_on_their_way_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    """The cable carries some parts of a message, and no more."""
+    async with cable() as (alice, bob, left, _):
+        inbox, outbox = await bob.lxmf(), await alice.lxmf()
+        await inbox.announce()
+        parts = iter(range(6))
+        left.loses = lambda packet: packet.context == Context.RESOURCE and next(parts, None) is None
+        outbox.send(inbox.hash, os.urandom(200_000), method="direct")
+        watch = asyncio.create_task(_cli_inbox._watch(bob, as_json=True))
+        people = asyncio.create_task(_cli_inbox._watch(bob, as_json=False))
+        out = err = ""
+        async with asyncio.timeout(PATIENCE):
+            while ": 4" not in err or not out.endswith("}}\n"):
+                await asyncio.sleep(0.01)
+                told = capsys.readouterr()
+                out, err = out + told.out, err + told.err
+        for task in (watch, people):
+            task.cancel()
+        lines = [json.loads(line)["transfer"] for line in out.splitlines()]
+        assert {each["size_bytes"] for each in lines} == {lines[0]["size_bytes"]}
+        assert lines[0]["size_bytes"] > 200_000
+        assert "receiving 200" in err
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,11 @@ from pathlib import Path
 import pytest
 
 from netmesh import errors
+from netmesh.constants import Context
 from netmesh.destinations import FileResponse, IncomingRequest
+from netmesh.links import Link
+from netmesh.records import TransferRecord
+from node.lossy import cable
 from node.nodes import PATIENCE, linked, soon, until
 
 pytestmark = pytest.mark.asyncio
@@ -255,6 +259,47 @@ async def test_responses_and_requests_take_several_segments(tmp_path: Path) -> N
         assert (await soon(link.request("/echo", content))).data == content
         answer = await soon(link.request("/page"))
         assert (answer.data, answer.metadata) == (content, {"size": len(content)})
+
+
+async def test_what_is_under_way_is_listed_on_both_sides() -> None:
+    """Both directions at once, on the link and on the node, with how far they are."""
+    sizes = {True: 200_000, False: 300_000}
+    async with cable() as (alice, bob, left, right):
+        echo = await bob.listen("test.files", resources="all")
+        link = await alice.connect(echo.hash, timeout=PATIENCE)
+        other = await echo.links.get(timeout=PATIENCE)
+        await link.set_resources("all")
+        for end in (left, right):  # each carries so many parts, and then none
+            parts = iter(range(5))
+            end.loses = lambda packet, parts=parts: (
+                packet.context == Context.RESOURCE and next(parts, None) is None
+            )
+        ours = await link.start_file(noise(sizes[True]))
+        theirs = await other.start_file(noise(sizes[False]))
+
+        async def listed(end: Link) -> dict[bool, TransferRecord]:
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    found = {record.outgoing: record for record in await end.transfers()}
+                    if len(found) == 2 and found[False].parts_done == 5:
+                        return found
+
+        for end, mine in ((link, True), (other, False)):
+            found = await listed(end)
+            for outgoing, record in found.items():
+                assert record.content_bytes == sizes[outgoing is mine]
+                assert 0 < record.progress < 1
+                assert record.progress == record.content_done / record.content_bytes
+            assert {each.op for each in await end._node.transfers()} == {
+                each.op for each in found.values()
+            }
+        for transfer in (ours, theirs):
+            transfer.cancel()
+            with pytest.raises(errors.TransferError):
+                await soon(transfer)
+        async with asyncio.timeout(PATIENCE):
+            while await link.transfers() or await other.transfers():
+                pass
 
 
 async def test_the_proof_waits_until_what_came_is_stored(tmp_path: Path) -> None:
