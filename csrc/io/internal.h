@@ -219,12 +219,14 @@ typedef struct nm_orphans {
   nm_table paths;       /* nm_orphan by destination */
   nm_table crowds;      /* by interface */
   struct crowd *called; /* whose interface came: they come back by and by */
+  bool outdated;        /* paths were saved since they were loaded */
 } nm_orphans;
 
 typedef enum nm_save_phase {
   NM_SAVE_REMOVED, /* keys of what was removed */
+  NM_SAVE_ORPHANS, /* paths that wait for their interface; those that come back
+                      meanwhile are found among the entries */
   NM_SAVE_ENTRIES,
-  NM_SAVE_ORPHANS, /* paths that wait for their interface */
   NM_SAVE_END
 } nm_save_phase;
 

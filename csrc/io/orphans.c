@@ -226,10 +226,13 @@ static void adopt_path(nm_node *node, const crowd *c, nm_orphan *orphan) {
   forget(node, orphan);
 }
 
+/* A path that was saved meanwhile was so without it. */
 static void adopt_way(nm_node *node, crowd *c) {
   late_way *way = c->ways;
   c->ways = way->next;
+  nm_engine_kept_loading(node->engine, !node->orphans.outdated);
   put_way(node, &way->record, c->iface);
+  nm_engine_kept_loading(node->engine, true);
   nm_release(node->mem, way);
 }
 

@@ -296,10 +296,12 @@ static void begin_table(nm_node *node, int table) {
   t->whole = t->failed || lost || t->size.table == 0 ||
              t->size.changes > t->size.table + CHANGES_MIN;
   t->failed = false;
-  save->phase = t->whole ? NM_SAVE_ENTRIES : NM_SAVE_REMOVED;
+  save->phase = NM_SAVE_REMOVED;
   if (t->whole) {
+    save->phase = table == NM_KEPT_PATHS ? NM_SAVE_ORPHANS : NM_SAVE_ENTRIES;
     nm_engine_kept_restart(node->engine, (nm_kept_table)table);
   }
+  node->orphans.outdated = node->orphans.outdated || table == NM_KEPT_PATHS;
 }
 
 static void end_table(nm_node *node) {
@@ -324,10 +326,7 @@ static void look_at_entries(gatherer *g) {
   } while (save->cursor != 0 && places > 0 && g->records < most &&
            g->status == NM_OK);
   if (save->cursor == 0) {
-    save->phase =
-        save->table == NM_KEPT_PATHS && save->tables[save->table].whole
-            ? NM_SAVE_ORPHANS
-            : NM_SAVE_END;
+    save->phase = NM_SAVE_END;
   }
 }
 
@@ -339,7 +338,7 @@ static void look_at_orphans(gatherer *g) {
     places--;
   } while (save->cursor != 0 && places > 0 && g->records < RECORDS_PER_STEP &&
            g->status == NM_OK);
-  save->phase = save->cursor == 0 ? NM_SAVE_END : NM_SAVE_ORPHANS;
+  save->phase = save->cursor == 0 ? NM_SAVE_ENTRIES : NM_SAVE_ORPHANS;
 }
 
 bool nm_save_is_ready(const nm_node *node) {

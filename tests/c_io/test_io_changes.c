@@ -432,6 +432,36 @@ NM_TEST(other_ways_come_back_with_their_interfaces_in_any_order) {
   end(&s);
 }
 
+NM_TEST(paths_that_come_back_while_they_are_saved_are_not_lost) {
+  enum { PATHS = 3000 };
+  site s = new_site();
+  nm_iface_id iface = add(&s, "here");
+  for (uint32_t i = 0; i < PATHS; i++) {
+    put_path(&s, i, iface, 3);
+  }
+  persist(&s);
+  put_path(&s, PATHS, iface, 3);
+  persist(&s);
+  end(&s);
+  /* Damaged changes: the next save writes all of them. */
+  size_t len;
+  uint8_t *changes = read_file(&s, "changes/paths", &len);
+  changes[len - 1] ^= 1;
+  write_file(&s, "changes/paths", changes, len);
+  free(changes);
+  begin(&s);
+  NM_CHECK_INT(io_stats(&s.n).orphan_paths, PATHS);
+  nm_command save = {.kind = NM_COMMAND_PERSIST};
+  (void)io_post(&s.n, &save);
+  (void)add(&s, "here");
+  persist(&s);
+  await_return(&s);
+  reopen(&s);
+  NM_CHECK_INT(size_of(&s, "changes/paths"), 0);
+  NM_CHECK_INT(io_stats(&s.n).orphan_paths, PATHS);
+  end(&s);
+}
+
 /* ---- what a killed process or a bad disk leaves ---- */
 
 NM_TEST(changes_cut_anywhere_lose_their_last_batch_alone) {
