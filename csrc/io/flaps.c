@@ -3,9 +3,6 @@
 #include <string.h>
 #include <uv.h>
 
-/* A block of one millisecond is a day by then. */
-#define DOUBLED_MAX 27
-
 struct nm_flap {
   nm_flap_key key;
   uint32_t count;
@@ -45,10 +42,10 @@ static nm_flap *find(const nm_flaps *flaps, const nm_flap_key *key) {
 /* How long an address is turned away that has more flaps than its grace. */
 static uint64_t block_us(const nm_flap *flap, const nm_flap_limits *limits) {
   uint64_t most = (uint64_t)limits->block_ms * 1000;
+  uint64_t first = (uint64_t)limits->first_ms * 1000;
   uint32_t more = flap->count - limits->grace - 1;
-  uint64_t block = (uint64_t)limits->first_ms * 1000
-                   << (more < DOUBLED_MAX ? more : DOUBLED_MAX);
-  return limits->first_ms == 0 || block > most ? most : block;
+  bool shorter = first != 0 && more < 64 && first <= most >> more;
+  return shorter ? first << more : most;
 }
 
 static bool is_forgiven(const nm_flap *flap, const nm_flap_limits *limits,

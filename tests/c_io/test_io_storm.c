@@ -459,6 +459,14 @@ NM_TEST(a_turned_away_address_waits_longer_each_time) {
     }
   }
   NM_CHECK(!blocked(&flaps, &limits, "10.0.0.1", now));
+  /* Numbers of any size, and as many flaps as there may be. */
+  const nm_flap_limits vast = {
+      .threshold_ms = 1, .first_ms = UINT32_MAX, .block_ms = UINT32_MAX};
+  for (int i = 0; i < 100; i++) {
+    ended(&flaps, &vast, "10.0.0.2", 0, now);
+    NM_CHECK(blocked(&flaps, &vast, "10.0.0.2",
+                     now + (uint64_t)UINT32_MAX * 1000 - 1));
+  }
   nm_flaps_free(&flaps, &nm_mem_system);
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -172,6 +174,31 @@ async def test_lxmd_keeps_what_is_retained_and_after_a_restart(python: str, tmp_
             assert (again.state, again.received) == (SyncState.COMPLETE, 0)
             assert (await at.inbox.sync(node, timeout=PATIENCE)).ok
             assert len(at.inbox) == 0
+
+
+async def test_the_command_fetches_from_lxmd(python: str, tmp_path: Path) -> None:
+    """L6: ``netmesh inbox --sync``, beside the node that the message was left from."""
+    async with office(python, tmp_path) as at, at.open() as node:
+        await at.outbox.set_node(node)
+        mine = str(tmp_path / "mine.identity")
+        at.bob.identity.save(mine)
+        await at.outbox.send(at.inbox.hash, "for later", method="propagated", timeout=PATIENCE)
+        # The place of the node that lxmd is connected to; it connects again within seconds.
+        port = at.bob.interfaces()[0].port
+        await at.bob.close()
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "netmesh", "inbox", "--json", "--identity", mine),
+            *("--listen", f"127.0.0.1:{port}", "--sync", bytes(node).hex(), "--count", "1"),
+            *("--every", "1", "--timeout", str(PATIENCE)),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        out, _ = await process.communicate()
+        assert process.returncode == 0
+        lines = [json.loads(line) for line in out.splitlines()]
+        [shown] = [line for line in lines if "fetch" not in line]
+        assert (shown["content"], shown["method"]) == ("for later", "propagated")
+        steps = [line["fetch"] for line in lines if "fetch" in line]
+        assert {step["node"] for step in steps} == {bytes(node).hex()}
 
 
 async def test_lxmd_refuses_a_stamp_that_is_too_weak(python: str, tmp_path: Path) -> None:
