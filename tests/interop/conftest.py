@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+
 import pytest
 
 from interop.upstream import OLD, RELEASES, TOPOLOGIES, interpreter
@@ -21,3 +24,12 @@ def topology(request: pytest.FixtureRequest) -> str:
     """What is between the node and the peer."""
     kind: str = request.param
     return kind
+
+
+@pytest.fixture
+def apps() -> str:
+    """The interpreter that has the applications made on upstream; skips without them."""
+    for name in ("lxmfy", "nomadnet"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed; run 'scripts/bootstrap test'")
+    return sys.executable

@@ -25,9 +25,12 @@ def orders() -> Iterator[dict[str, Any]]:
     """The orders, one a line. The process ends with them, or when its parent is gone.
 
     Upstream's own exit handlers are passed over: they wait, and all is in a temporary folder.
+    A file of its own is read: the processes that upstream forks close ``sys.stdin``, and would
+    wait for ever for the lock that a thread which reads it has.
     """
-    for line in sys.stdin:
-        yield json.loads(line)
+    with open(0, closefd=False) as file:
+        for line in file:
+            yield json.loads(line)
     os._exit(0)
 
 
