@@ -2,12 +2,9 @@
 
 #include <string.h>
 
-#define ONES UINT64_C(0x0101010101010101)
-
-/* Not 0 when a byte of |word| is 0. */
-static uint64_t zero_bytes(uint64_t word) {
-  return (word - ONES) & ~word & (ONES << 7);
-}
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 size_t nm_stuffing_size(const nm_stuffing *s, nm_span data) {
   uint8_t flag = s->flag;
@@ -19,19 +16,49 @@ size_t nm_stuffing_size(const nm_stuffing *s, nm_span data) {
   return n;
 }
 
-/* Where the next byte to be escaped is, from |at| on; the end when there is
- * none. Random bytes have one in 128, so eight are looked at together. */
-static size_t next_special(const nm_stuffing *s, nm_span data, size_t at) {
+/* Random bytes have one to be escaped in 128, so many are looked at together:
+ * up to it, or up to where fewer are left. */
+#if defined(__SSE2__)
+static size_t skip_plain(const nm_stuffing *s, nm_span data, size_t at) {
+  const __m128i flags = _mm_set1_epi8((char)s->flag);
+  const __m128i escapes = _mm_set1_epi8((char)s->escape);
+  for (; data.len - at >= sizeof(flags); at += sizeof(flags)) {
+    __m128i bytes = _mm_loadu_si128((const void *)&data.ptr[at]);
+    __m128i found = _mm_or_si128(_mm_cmpeq_epi8(bytes, flags),
+                                 _mm_cmpeq_epi8(bytes, escapes));
+    unsigned mask = (unsigned)_mm_movemask_epi8(found);
+    if (mask != 0) {
+      return at + (size_t)__builtin_ctz(mask);
+    }
+  }
+  return at;
+}
+#else
+#define ONES UINT64_C(0x0101010101010101)
+
+/* Not 0 when a byte of |word| is 0. */
+static uint64_t zero_bytes(uint64_t word) {
+  return (word - ONES) & ~word & (ONES << 7);
+}
+
+static size_t skip_plain(const nm_stuffing *s, nm_span data, size_t at) {
   uint64_t flags = ONES * s->flag;
   uint64_t escapes = ONES * s->escape;
   uint64_t word;
-  while (data.len - at >= sizeof(word)) {
+  for (; data.len - at >= sizeof(word); at += sizeof(word)) {
     memcpy(&word, &data.ptr[at], sizeof(word));
     if ((zero_bytes(word ^ flags) | zero_bytes(word ^ escapes)) != 0) {
-      break;
+      return at;
     }
-    at += sizeof(word);
   }
+  return at;
+}
+#endif
+
+/* Where the next byte to be escaped is, from |at| on; the end when there is
+ * none. */
+static size_t next_special(const nm_stuffing *s, nm_span data, size_t at) {
+  at = skip_plain(s, data, at);
   while (at < data.len && data.ptr[at] != s->flag &&
          data.ptr[at] != s->escape) {
     at++;

@@ -58,6 +58,27 @@ NM_TEST(a_frame_is_the_same_with_little_room_and_with_much) {
   }
 }
 
+NM_TEST(a_byte_to_be_escaped_is_found_at_every_place) {
+  uint8_t data[75];
+  for (size_t at = 0; at < sizeof data; at++) {
+    for (uint8_t special = NM_HDLC_ESCAPE; special <= NM_HDLC_FLAG; special++) {
+      uint8_t out[sizeof data + 3];
+      nm_writer w = nm_writer_of(out, sizeof out);
+      memset(data, 0xfe, sizeof data);
+      data[at] = special;
+      NM_CHECK_OK(nm_hdlc_frame(&w, nm_span_of(data, sizeof data)));
+      NM_CHECK_INT(w.pos, sizeof out);
+      NM_CHECK_INT(out[1 + at], NM_HDLC_ESCAPE);
+      NM_CHECK_INT(out[2 + at], special ^ NM_HDLC_MASK);
+      for (size_t i = 0; i < sizeof data; i++) {
+        if (i != at) {
+          NM_CHECK_INT(out[1 + i + (i > at)], 0xfe);
+        }
+      }
+    }
+  }
+}
+
 static void check_frame_vector(const nm_vector *v) {
   nm_span data = nm_vector_bytes(v, "input.data");
   nm_span frame = nm_vector_bytes(v, "output.frame");
