@@ -889,7 +889,7 @@ class InterfaceRecord:
     rate_penalty_s: int
     """How long it is punished."""
     ingress_control: bool
-    """Whether bursts of new destinations are held back (transport nodes)."""
+    """Whether bursts of new destinations are held back."""
     ingress: IngressNumbers
     """What counts as a burst."""
     egress_limit: float

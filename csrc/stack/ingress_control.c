@@ -136,10 +136,6 @@ bool nm_control_request(nm_engine *engine, nm_iface *iface) {
   return requests_limited(engine, iface);
 }
 
-bool nm_control_limits_requests(nm_engine *engine, nm_iface *iface) {
-  return requests_limited(engine, iface);
-}
-
 void nm_control_announce_out(nm_engine *engine, nm_iface *iface) {
   nm_control *control = ensure_control(engine, iface);
   if (control != NULL) {

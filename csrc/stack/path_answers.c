@@ -135,11 +135,12 @@ static nm_drop search(nm_engine *engine, const asking *a) {
 }
 
 nm_drop nm_path_request_elsewhere(nm_engine *engine, nm_input *input,
-                                  const nm_path_request *asked) {
-  asking a = {
-      .asked = asked, .iface = input->iface, .client = is_client(input->iface)};
+                                  const nm_path_request *asked, bool limited) {
+  asking a = {.asked = asked,
+              .iface = input->iface,
+              .client = is_client(input->iface),
+              .limited = limited};
   memcpy(a.hash.b, asked->destination.ptr, NM_ADDRESS_SIZE);
-  a.limited = nm_control_request(engine, a.iface);
   nm_path *path = nm_path_find(engine, &a.hash);
   if (path != NULL && path->hops == 0 &&
       is_client(nm_iface_find(engine, path->iface))) {

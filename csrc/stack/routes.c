@@ -123,8 +123,10 @@ static nm_drop check_early(nm_engine *engine, const nm_input *input,
   if (drop == NM_DROP_ANNOUNCE_REPLAY) {
     learn_alternative(engine, announce, input->hops, input->iface);
   }
-  if (drop == NM_DROP_ANNOUNCE_REPLAY && engine->transport) {
+  if (drop == NM_DROP_ANNOUNCE_REPLAY) {
     (void)nm_control_announce(engine, input->iface);
+  }
+  if (drop == NM_DROP_ANNOUNCE_REPLAY && engine->transport) {
     nm_rebroadcast_heard(engine, announce, input->hops);
   }
   return drop;
@@ -142,10 +144,11 @@ static void released(nm_engine *engine, nm_iface *iface,
   }
 }
 
-/* During a burst, what nobody here asked for waits (RNS 1, 8.5.1 step 2). */
+/* During a burst, what nobody here asked for waits, on ends as on transport
+ * nodes (RNS 1, 8.5.1 step 2). */
 static bool must_wait(nm_engine *engine, const nm_destination_hash *hash,
                       nm_iface *iface) {
-  bool limited = engine->transport && nm_control_announce(engine, iface);
+  bool limited = nm_control_announce(engine, iface);
   return limited && nm_path_find(engine, hash) == NULL &&
          !nm_asks_waited_for(engine, hash) && !nm_search_waits(engine, hash);
 }
@@ -342,11 +345,13 @@ nm_drop nm_routes_path_request(nm_engine *engine, nm_input *input) {
   }
   input->iface->tally.path_requests_in++;
   input->iface->tally.path_request_rx_bytes += input->frame->raw.len;
+  /* Whatever becomes of it, it is part of a burst (RNS 1, 8.15). */
+  bool limited = nm_control_request(engine, input->iface);
   nm_destination_hash hash;
   memcpy(hash.b, asked.destination.ptr, NM_ADDRESS_SIZE);
   nm_local *local = nm_local_find(engine, &hash);
   if (local == NULL && nm_transport_is_on(engine)) {
-    return nm_path_request_elsewhere(engine, input, &asked);
+    return nm_path_request_elsewhere(engine, input, &asked, limited);
   }
   if (local == NULL || local->type != NM_SINGLE) {
     return NM_DROP_PATH_REQUEST_UNKNOWN;

@@ -98,8 +98,6 @@ typedef struct nm_control {
  * true: the interface is limiting them. */
 bool nm_control_announce(nm_engine *engine, struct nm_iface *iface);
 bool nm_control_request(nm_engine *engine, struct nm_iface *iface);
-/* Whether the interface limits path requests at this moment. */
-bool nm_control_limits_requests(nm_engine *engine, struct nm_iface *iface);
 /* Counts one that goes out; for requests: true when one more would be too
  * many. */
 void nm_control_announce_out(nm_engine *engine, struct nm_iface *iface);
@@ -307,9 +305,10 @@ void nm_search_ask_client(nm_engine *engine, const nm_destination_hash *hash,
 nm_iface_id nm_search_client_ask(nm_engine *engine,
                                  const nm_destination_hash *hash);
 
-/* A path request whose destination is not here (RNS 1, 8.9.4 cases 2 to 6). */
+/* A path request whose destination is not here (RNS 1, 8.9.4 cases 2 to 6);
+ * |limited|: it is part of a burst. */
 nm_drop nm_path_request_elsewhere(nm_engine *engine, struct nm_input *input,
-                                  const nm_path_request *asked);
+                                  const nm_path_request *asked, bool limited);
 
 int nm_forwarding_init(nm_engine *engine);
 void nm_forwarding_dispose(nm_engine *engine);

@@ -356,6 +356,73 @@ def test_the_rate_of_path_requests_is_as_set() -> None:
         assert len(engine.searches()) == searched
 
 
+@pytest.mark.parametrize("transport", [False, True], ids=["end", "relay"])
+def test_a_burst_of_announces_is_held_on_every_node(transport: bool) -> None:
+    """RNS 1, 8.5.1 step 2: new destinations wait; those with a path or asked for do not."""
+    engine = Engine(clock=(1000.0, UNIX), transport=transport)
+    one = engine.add_interface("one", kind="tcp")
+    engine.request_path(target(60))
+    for number in range(3, 23):
+        engine.input(one, announce(number))
+        engine.advance(0.05)
+    assert len(engine.paths()) == 2
+    assert len(engine.held()) == 18
+    engine.input(one, announce(60))
+    engine.input(one, announce(3, at=UNIX + 5))
+    assert engine.path(target(60)).hops == 1
+    assert int.from_bytes(engine.path(target(3)).random_blobs[-1][5:]) == UNIX + 5
+    assert len(engine.held()) == 18
+    engine.advance(210.0)
+    assert engine.held() == []
+    assert len(engine.paths()) == 21
+
+
+@pytest.mark.parametrize("transport", [False, True], ids=["end", "relay"])
+def test_copies_of_one_announce_count_towards_a_burst(transport: bool) -> None:
+    """RNS 1, 8.5.1 step 1: each that is signed counts, not only what is new."""
+    engine = Engine(clock=(1000.0, UNIX), transport=transport)
+    one = engine.add_interface("one", kind="tcp")
+    for hops in range(10):
+        engine.input(one, announce(3, hops=hops))
+        engine.advance(0.05)
+    engine.input(one, announce(4))
+    assert [each.destination for each in engine.held()] == [target(4)]
+
+
+@pytest.mark.parametrize("transport", [False, True], ids=["end", "relay"])
+@pytest.mark.parametrize("own", [False, True], ids=["unknown", "own"])
+def test_path_requests_are_a_burst_on_every_node(transport: bool, own: bool) -> None:
+    """RNS 1, 8.15: also those for a destination that is here, which are answered all the same."""
+    engine = Engine(clock=(1000.0, UNIX), transport=transport)
+    one = engine.add_interface("one", kind="tcp", bitrate=10**9)
+    here = engine.listen(identity(9), "test.here")
+    wanted = here if own else target(50)
+    answers = 0
+    for number in range(12):
+        asked = PathRequest(wanted, tag=bytes([number]) * 16)
+        engine.input(one, asked.packet().pack())
+        answers += len(sent(engine).get(one, ()))
+        engine.advance(0.05)
+        answers += len(sent(engine).get(one, ()))
+    (told,) = engine.controls()
+    assert told.request_burst
+    assert answers >= 12 if own else answers == 0
+    engine.advance(60.0)
+    (told,) = engine.controls()
+    assert not told.request_burst
+
+
+def test_an_interface_without_ingress_control_holds_nothing() -> None:
+    """RNS 1, 8.15: the program of a shared instance and radios take all that comes."""
+    for options in ({"kind": "tcp", "ingress_control": False}, {"kind": "local"}):
+        engine = Engine(clock=(1000.0, UNIX))
+        one = engine.add_interface("one", **options)  # type: ignore[arg-type]
+        for number in range(3, 23):
+            engine.input(one, announce(number))
+        assert len(engine.paths()) == 20
+        assert engine.held() == []
+
+
 def test_an_old_announce_over_fewer_hops_changes_nothing() -> None:
     """A8: neither the path, nor what is answered, nor what is kept behind it."""
     engine, (one, two) = relay()
