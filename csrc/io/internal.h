@@ -242,6 +242,7 @@ typedef struct nm_save {
   bool carries;     /* a transport node: it keeps what only that has */
   bool with_filter; /* this save takes the filter too */
   bool begun;       /* a part of this table is on its way */
+  uint32_t steps;   /* since the last rest */
   int table;        /* an nm_kept_table */
   nm_save_phase phase;
   uint32_t since_filter; /* saves since the last one that took it */
@@ -320,6 +321,7 @@ typedef struct nm_node {
   nm_timer deadline;
   nm_timer flush_limit; /* how long a close waits for its peers */
   nm_timer save_timer;
+  nm_timer save_rest; /* until a save under way goes on */
   nm_timer publish_timer;
   nm_timer mail_timer; /* states that are told later */
   bool ifaces_changed; /* since they were published */
@@ -460,11 +462,12 @@ void nm_ask_settle_stored(nm_node *node, nm_ask *ask);
 
 /* save.c */
 void nm_save_start(nm_node *node, nm_ask *ask);
-/* Whether one runs and does not wait for the storage thread. */
+/* Whether one runs and waits neither for the storage thread nor rests. */
 bool nm_save_is_ready(const nm_node *node);
 /* A few records more. */
 void nm_save_step(nm_node *node);
 void nm_save_due(void *user, nm_timer *timer);
+void nm_save_go_on(void *user, nm_timer *timer);
 
 /* save_jobs.c */
 int nm_save_init(nm_node *node, const uint8_t hash_key[16]);

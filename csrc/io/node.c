@@ -20,7 +20,7 @@
 /* What a close grants its connections to write what is queued. */
 #define FLUSH_LIMIT_US 250000
 /* Deadline, flush limit, save, publish, mail. */
-#define NODE_TIMERS 5
+#define NODE_TIMERS 6
 
 void nm_node_config_default(nm_node_config *config) {
   memset(config, 0, sizeof(*config));
@@ -232,6 +232,7 @@ static nm_node *new_node(nm_loop *loop, const nm_node_config *config) {
   node->flush_limit.fire = on_flush_limit;
   node->publish_timer.fire = on_publish;
   node->save_timer.fire = nm_save_due;
+  node->save_rest.fire = nm_save_go_on;
   node->mail_timer.fire = nm_mail_late_due;
   node->attach_post.run = on_attach;
   node->dispose = free_node;
@@ -336,6 +337,7 @@ static void hand_over(nm_node *node) {
   nm_timer_disarm(&loop->timers, &node->deadline);
   nm_timer_disarm(&loop->timers, &node->flush_limit);
   nm_timer_disarm(&loop->timers, &node->save_timer);
+  nm_timer_disarm(&loop->timers, &node->save_rest);
   nm_timer_disarm(&loop->timers, &node->publish_timer);
   nm_timer_disarm(&loop->timers, &node->mail_timer);
   if (!node->without_timers) {

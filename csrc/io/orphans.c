@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Paths and ways put back in one turn. */
-#define ADOPTIONS_PER_STEP 32
+#define ADOPTIONS_PER_STEP 16
 
 /* What waits for one interface. Made by the file alone, so that there are no
  * more of them than paths and ways. */

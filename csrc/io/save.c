@@ -9,19 +9,23 @@
 
 /* Of one turn: places of a table to look at, records to take, keys of removed
  * ones. */
-#define PLACES_PER_STEP 128
-#define RECORDS_PER_STEP 32
-#define KEYS_PER_STEP 256
+#define PLACES_PER_STEP 64
+#define RECORDS_PER_STEP 16
+#define KEYS_PER_STEP 128
 /* The same of the filter, whose places are 256 slots in a row. */
-#define SLOTS_PER_STEP 16
-#define HASHES_PER_STEP 1024
+#define SLOTS_PER_STEP 8
+#define HASHES_PER_STEP 512
 /* The filter is the largest table and the one that ages fastest: it is written
  * when the node closes, when a command asks for it, and with every tenth save
  * beside. */
 #define SAVES_PER_WHOLE 10
+/* Turns in a row before a save rests: a loop that never sleeps is served late
+ * where others want the processor too. */
+#define STEPS_PER_BURST 8
+#define REST_US 1000
 /* Bytes that go to the storage thread together, and how often they may wait
  * there: the walk goes on when it has caught up. */
-#define PART_SIZE (64u << 10)
+#define PART_SIZE (32u << 10)
 #define PARTS_MAX 4
 /* Changes may be longer than their table by this before it is written whole. */
 #define CHANGES_MIN (64u << 10)
@@ -342,7 +346,25 @@ static void look_at_orphans(gatherer *g) {
 }
 
 bool nm_save_is_ready(const nm_node *node) {
-  return node->save.running && node->save.writes < PARTS_MAX;
+  bool rests =
+      node->phase == NM_NODE_IS_OPEN && nm_timer_armed(&node->save_rest);
+  return node->save.running && node->save.writes < PARTS_MAX && !rests;
+}
+
+void nm_save_go_on(void *user, nm_timer *timer) {
+  unsigned char *at = (unsigned char *)timer;
+  (void)user;
+  nm_node_wake((nm_node *)(void *)(at - offsetof(nm_node, save_rest)));
+}
+
+static void rest_now_and_then(nm_node *node) {
+  nm_save *save = &node->save;
+  if (++save->steps >= STEPS_PER_BURST && save->running &&
+      node->phase == NM_NODE_IS_OPEN) {
+    save->steps = 0;
+    nm_loop_arm(node->loop, &node->save_rest,
+                nm_loop_now(node->loop).mono_us + REST_US);
+  }
 }
 
 void nm_save_step(nm_node *node) {
@@ -376,6 +398,7 @@ void nm_save_step(nm_node *node) {
   if (t->failed || save->phase == NM_SAVE_END) {
     end_table(node);
   }
+  rest_now_and_then(node);
 }
 
 /* ---- when ---- */

@@ -21,8 +21,8 @@
 
 #define LIFE_US (3600ull * 1000000)
 /* Of save.c and orphans.c: records that one turn takes, or brings back. */
-#define RECORDS_PER_TURN 32
-#define PLACES_PER_TURN 128
+#define RECORDS_PER_TURN 16
+#define PLACES_PER_TURN 64
 
 typedef struct site {
   nm_loop *loop;
