@@ -419,7 +419,7 @@ class FlightRecord:
     destination: bytes
     """16 bytes: the packet's or the event's destination; zeros when there is none."""
     packet_hash: bytes | None
-    """32 bytes, None when there is none."""
+    """32 bytes, None when there is none; a node computes none of parts of resources."""
 
 
 # ------------------------------------------------------------------------------ tables

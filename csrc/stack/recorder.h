@@ -27,7 +27,7 @@ typedef struct nm_record {
   uint8_t hops;
   uint32_t bytes;
   uint8_t destination[NM_ADDRESS_SIZE];
-  nm_packet_hash hash;
+  nm_packet_hash hash; /* zeros: there is none */
 } nm_record;
 
 /* The record number |seq|, or the oldest kept one after it. False when there
