@@ -32,6 +32,8 @@ KINDS = {
     "cold": "the same without a link",
     "opportunistic": "the same with the method OPPORTUNISTIC",
     "deliver": "the same as direct",
+    "queue": "LXMessage(...) and handle_outbound of each, to the delivery callback of the last; "
+    "a hundredth of the messages: its router looks at them every four seconds",
     "resource": "Resource(...), to its callback",
     "file": "Resource(file, ...), to its callback; the receiver's content is a file too",
     "meanwhile": "Packet(link, ...).send() to its receipt, while a Resource is under way",
@@ -42,6 +44,7 @@ KINDS = {
 }
 
 HUB_SCALE = 50
+QUEUE_SCALE = 100
 
 MESSAGES = {
     "direct": LXMF.LXMessage.DIRECT,
@@ -49,6 +52,7 @@ MESSAGES = {
     "deliver": LXMF.LXMessage.DIRECT,
     "opportunistic": LXMF.LXMessage.OPPORTUNISTIC,
 }
+MAIL = (*MESSAGES, "queue")
 
 LINKED = ("request", "resource", "file", "meanwhile")
 
@@ -174,7 +178,7 @@ class Server(Side):
         if self.kind == "discovery":
             return self._discoverable(request["samples"])
         identity = RNS.Identity()
-        if self.kind in MESSAGES:
+        if self.kind in MAIL:
             self.local = self.mailbox(identity)
             self.router.register_delivery_callback(self._message)
         else:
@@ -187,7 +191,8 @@ class Server(Side):
             self.local.register_request_handler(
                 REQUEST_PATH, response_generator=self._answer, allow=RNS.Destination.ALLOW_ALL
             )
-        return {"destination": self.local.hash.hex(), "key": identity.get_public_key().hex()}
+        answer = {"destination": self.local.hash.hex(), "key": identity.get_public_key().hex()}
+        return answer | ({"scale": QUEUE_SCALE} if self.kind == "queue" else {})
 
     def _discoverable(self, samples: int) -> dict[str, Any]:
         made = [
@@ -287,19 +292,20 @@ class Client(Side):
             "packet": self._packet,
             "resource": self._resource,
             "file": self._file,
+            "queue": self._queue,
             **dict.fromkeys(MESSAGES, self._deliver),
         }
         if self.kind == "discovery":
             self.heard = Heard()
             RNS.Transport.register_announce_handler(self.heard)
-        if self.kind not in MESSAGES:
+        if self.kind not in MAIL:
             return {}
         self.local = self.mailbox(RNS.Identity())
         return {"source": self.local.hash.hex()}
 
     def _remote(self) -> Any:
         identity = RNS.Identity.recall(self.hashes[0])
-        names = ("lxmf", "delivery") if self.kind in MESSAGES else (APP, ASPECT)
+        names = ("lxmf", "delivery") if self.kind in MAIL else (APP, ASPECT)
         return RNS.Destination(identity, RNS.Destination.OUT, RNS.Destination.SINGLE, *names)
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -450,6 +456,29 @@ class Client(Side):
             link = self.router.direct_links.pop(self.hashes[0])
             link.teardown()
             until(lambda: link.status == RNS.Link.CLOSED, "the link does not close")
+
+    def _queue(self, number: int, made: Any, limit: float) -> None:
+        held = self.request["held"]
+        payloads = [self.payloads[number * held + each] for each in range(held)]
+        waiter = Waiter()
+        delivered: list[Any] = []
+
+        def count(message: Any) -> None:
+            delivered.append(message)
+            if len(delivered) == held:
+                waiter.done()
+
+        start = time.monotonic_ns()
+        for payload in payloads:
+            message = LXMF.LXMessage(
+                self.remote, self.local, payload, "", desired_method=MESSAGES[self.request["load"]]
+            )
+            message.register_delivery_callback(count)
+            message.register_failed_callback(lambda _: waiter.failed("a message failed"))
+            self.router.handle_outbound(message)
+        end, _ = waiter.wait(limit)
+        made.add(start, start + (end - start) // held)
+        made.done += payloads
 
     def _many(self, count: int, made: Any, limit: float) -> None:
         waiter = Waiter()

@@ -205,7 +205,7 @@ def main(arguments: Sequence[str]) -> int:
                 print(f"netmesh bench: {arm.title}: {arm.reason}", file=sys.stderr)
             return EXIT_FAILED
         announces.make_file(Path(folder))
-        if any(suite is lxmf.SUITE for suite, _ in rows):
+        if any(row.id.startswith(lxmf.STORE_ROWS) for _, row in rows):
             lxmf.make_file(Path(folder))
         try:
             made = _measure(options, rows, found, Path(folder))

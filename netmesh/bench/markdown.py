@@ -33,15 +33,17 @@ SHORT = {
 }
 """Column heads."""
 
-OF_PAIRS: Mapping[str, tuple[Callable[[float], str], str]] = {
+OF_RESULTS: Mapping[str, tuple[Callable[[float], str], str]] = {
     "tail": (units.duration, "99 of 100"),
+    "arrival": (units.duration, "with the other program in"),
+    "memory": (lambda value: units.size(round(value)), "peak memory"),
     "growth": (lambda value: units.size(round(value)), "memory growth"),
     "server_growth": (lambda value: units.size(round(value)), "memory growth of the server"),
     "client_cpu": (lambda value: f"{units.duration(value)}/MiB", "CPU of the sender"),
     "server_cpu": (lambda value: f"{units.duration(value)}/MiB", "CPU of the receiver"),
     "stalls": (lambda value: str(round(value)), "failed or stalled:"),
 }
-"""Units and texts of the targets that only rows between two processes have."""
+"""Units and texts of the targets on other figures than the time of a call."""
 
 
 def render(report: Json) -> str:
@@ -124,8 +126,8 @@ def limit_text(target: Json) -> str:
         return f"at most {units.duration(target['limit'])}"
     if target["measure"] == "rate":
         return f"at least {units.rate(target['limit'])}"
-    if target["measure"] in OF_PAIRS:
-        unit, text = OF_PAIRS[target["measure"]]
+    if target["measure"] in OF_RESULTS:
+        unit, text = OF_RESULTS[target["measure"]]
         return f"{text} at most {unit(target['limit'])}"
     other = SHORT.get(target["other"] or "", target["other"] or "")
     if target["measure"] == "above":
@@ -146,8 +148,8 @@ def value_text(target: Json) -> str:
         return units.duration(value)
     if target["measure"] == "rate":
         return units.rate(value)
-    if target["measure"] in OF_PAIRS:
-        return OF_PAIRS[target["measure"]][0](value)
+    if target["measure"] in OF_RESULTS:
+        return OF_RESULTS[target["measure"]][0](value)
     if target["measure"] == "above":
         return f"{'+' if value >= 0 else '-'}{units.duration(abs(value))}"
     if target["measure"] == "share":

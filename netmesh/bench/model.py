@@ -39,7 +39,8 @@ class Pair:
 
     In the kind ``hub`` the server is a transport node and the client the program of
     :mod:`netmesh.bench.hub_driver`; ``load`` says what that does, and ``held`` how many paths or
-    clients the hub has meanwhile.
+    clients the hub has meanwhile. In the kind ``queue`` a sample is ``held`` messages that are
+    queued at once, by the method ``load``. With ``store`` both sides keep their messages on disk.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Pair:
     peers: bool = False
     load: str = ""
     held: tuple[int, int] = (0, 0)
+    store: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

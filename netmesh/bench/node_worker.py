@@ -53,6 +53,7 @@ KINDS = {
     "cold": "await node.send_message(hash, payload, method='direct') without a link",
     "opportunistic": "await node.send_message(hash, payload, method='opportunistic')",
     "deliver": "await node.send_message(hash, payload, method='direct')",
+    "queue": "mailbox.send(hash, payload, method=...) of each, then await of each",
     "resource": "await link.send_file(payload)",
     "file": "await link.send_file(path); the receiver's destination has a folder",
     "meanwhile": "await link.send(payload), await receipt, beside link.start_file(path)",
@@ -70,6 +71,9 @@ MESSAGES: dict[str, MethodName] = {
     "deliver": "direct",
     "opportunistic": "opportunistic",
 }
+
+MAIL = frozenset((*MESSAGES, "queue"))
+"""Kinds between two mailboxes."""
 
 CHANNELS = frozenset(("channel", "buffer"))
 LINKED = frozenset(("request", "resource", "file", "meanwhile", "channel", "buffer"))
@@ -138,10 +142,19 @@ class Side:
     def __init__(self) -> None:
         self.kind = ""
         self.request: dict[str, Any] = {}
+        self._folder: TemporaryDirectory[str] | None = None
 
-    async def open(self, interface: TCPServer | TCPClient) -> None:
-        """Starts the node."""
-        self.node = Node(Identity(), interfaces=[interface])
+    def folder(self) -> str:
+        """A new folder that goes with this side."""
+        import tempfile  # half a megabyte that the idle row would count
+
+        self._folder = tempfile.TemporaryDirectory(prefix="netmesh-bench-")
+        return self._folder.name
+
+    async def open(self, interface: TCPServer | TCPClient, *, store: bool) -> None:
+        """Starts the node; with ``store`` it keeps its messages."""
+        storage = self.folder() if store else None
+        self.node = Node(Identity(), interfaces=[interface], storage=storage)
         await self.node.start()
 
     def read(self, request: dict[str, Any]) -> None:
@@ -167,8 +180,10 @@ class Side:
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Ends the node."""
+        """Ends the node and removes what it stored."""
         await self.node.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
 
 class Server(Side):
@@ -180,16 +195,13 @@ class Server(Side):
         self._local: LocalDestination | Mailbox | None = None
         self._numbers: set[bytes] = set()
         self._reading: asyncio.Task[None] | None = None
-        self._folder: TemporaryDirectory[str] | None = None
 
     async def close(self) -> None:
         """Ends the node and removes what it stored."""
-        await super().close()
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])
-        if self._folder is not None:
-            self._folder.cleanup()
+        await super().close()
 
     async def prepare(self, request: dict[str, Any]) -> dict[str, Any]:
         """Listens for the row."""
@@ -197,7 +209,7 @@ class Server(Side):
         if self.kind == "discovery":
             return await self._discoverable(request["samples"])
         identity = Identity()
-        if self.kind in MESSAGES:
+        if self.kind in MAIL:
             self._local = await self.node.lxmf(
                 identity, ratchets=False, on_message=self._message, limit_kb=2000
             )
@@ -215,10 +227,7 @@ class Server(Side):
             )
             await self._local.add_handler(REQUEST_PATH, self._answer)
             if self.kind == "file":
-                import tempfile  # half a megabyte that the idle row would count
-
-                self._folder = tempfile.TemporaryDirectory(prefix="netmesh-bench-")
-                await self._local.set_folder(self._folder.name)
+                await self._local.set_folder(self.folder())
         return {"destination": self._local.hash.hex(), "key": identity.public_key.hex()}
 
     async def _discoverable(self, samples: int) -> dict[str, Any]:
@@ -317,6 +326,7 @@ class Client(Side):
             "file": self._file,
             "channel": self._messages,
             "buffer": self._stream,
+            "queue": self._queue,
             **dict.fromkeys(MESSAGES, self._deliver),
         }
 
@@ -327,7 +337,7 @@ class Client(Side):
         text = request.get("destinations") or request["destination"]
         each = (text[at : at + 32] for at in range(0, len(text), 32))
         self.hashes = list(map(DestinationHash.from_hex, each))
-        if self.kind not in MESSAGES:
+        if self.kind not in MAIL:
             return {}
         self._mailbox = await self.node.lxmf(self._source, ratchets=False)
         return {"source": self._mailbox.hash.hex()}
@@ -488,6 +498,19 @@ class Client(Side):
                 if link.state is LinkState.ACTIVE:
                     await self.node._ask("link_close", "link", link=link.link)
 
+    async def _queue(self, number: int, made: Samples) -> None:
+        """As many messages as the row says, all queued before the first is awaited."""
+        assert self._mailbox is not None
+        held = self.request["held"]
+        payloads = [self.payloads[number * held + each] for each in range(held)]
+        method: MethodName = self.request["load"]
+        send, to = self._mailbox.send, self.hashes[0]
+        start = monotonic_ns()
+        for message in [send(to, payload, method=method) for payload in payloads]:
+            await message
+        made.add(start, start + (monotonic_ns() - start) // held)
+        made.done += payloads
+
     async def _many(self, count: int, made: Samples) -> None:
         self._stamps.begin()
         start = monotonic_ns()
@@ -506,7 +529,6 @@ class Hub(Side):
         self._port = 0
         self._load = ""
         self._saving: asyncio.Task[None] | None = None
-        self._folder: TemporaryDirectory[str] | None = None
 
     async def listen(self, port: int) -> None:
         """Where it will be; the node starts in ``prepare``."""
@@ -515,15 +537,11 @@ class Hub(Side):
     async def prepare(self, request: dict[str, Any]) -> dict[str, Any]:
         """Starts the node."""
         self._load = request["load"]
-        if self._load == "save":
-            import tempfile
-
-            self._folder = tempfile.TemporaryDirectory(prefix="netmesh-bench-")
         self.node = Node(
             Identity(),
             interfaces=[TCPServer(HOST, self._port, ingress_control=False)],
             transport=True,
-            storage=None if self._folder is None else self._folder.name,
+            storage=self.folder() if self._load == "save" else None,
         )
         await self.node.start()
         return {"destination": "", "key": ""}
@@ -554,8 +572,6 @@ class Hub(Side):
             await asyncio.wait([self._saving])
         if self._load:
             await super().close()
-        if self._folder is not None:
-            self._folder.cleanup()
 
 
 class Program:
@@ -571,16 +587,16 @@ class Program:
 
     async def open(self, request: dict[str, Any]) -> dict[str, Any]:
         """Starts the node in its role."""
-        port = request["port"]
+        port, store = request["port"], bool(request.get("store"))
         if request["role"] == "server":
             self.side = Server()
-            await self.side.open(TCPServer(HOST, port))
+            await self.side.open(TCPServer(HOST, port), store=store)
         elif request["role"] == "hub":
             self.side = Hub()
             await self.side.listen(port)
         else:
             self.side = Client()
-            await self.side.open(TCPClient(HOST, port))
+            await self.side.open(TCPClient(HOST, port), store=store)
             await self.side.node.interfaces()[0].wait_online(timeout=PATIENCE_S)
         return {}
 

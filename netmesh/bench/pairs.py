@@ -36,7 +36,7 @@ timer."""
 CONTROL_ROW = "control.aa.pair"
 """The row in which arms are repeated, and no other ones are measured."""
 
-MESSAGES = frozenset(("direct", "cold", "opportunistic", "deliver"))
+MESSAGES = frozenset(("direct", "cold", "opportunistic", "deliver", "queue"))
 """Kinds in which the client has a destination too."""
 
 TOLD = frozenset(("destination", "key", "destinations"))
@@ -333,8 +333,15 @@ class LivePair:
 
     @property
     def scale(self) -> int:
-        """The part of a load that the hub's program asked for is one of so many."""
+        """The part of a load that the server's program asked for is one of so many."""
         return self._scale
+
+    @property
+    def _each(self) -> int:
+        """How many payloads a sample has."""
+        if self.kind == "queue":
+            return self._held // self._scale
+        return self._payloads.items if self.kind == "channel" else 1
 
     def __enter__(self) -> LivePair:
         return self
@@ -347,7 +354,7 @@ class LivePair:
         port, server = self._begin_server()
         self._scale = server.get("scale", 1)
         self._client = self._start(self.client_arm)
-        self._ask(self._client, op="open", role="client", port=port)
+        self._ask(self._client, op="open", role="client", port=port, **self._opened())
         given = {
             key: server[key] for key in ("destination", "key", "destinations") if key in server
         }
@@ -372,7 +379,7 @@ class LivePair:
             self._server = self._start(self.server_arm)
             try:
                 role = "hub" if self.kind == "hub" else "server"
-                self._ask(self._server, op="open", role=role, port=port)
+                self._ask(self._server, op="open", role=role, port=port, **self._opened())
                 return port, self._ask(self._server, **self._prepare())
             except RowError:
                 if not left:
@@ -386,6 +393,9 @@ class LivePair:
 
     def _sides(self) -> tuple[tuple[Process, Memory], tuple[Process, Memory]]:
         return (self._client, self.client_memory), (self._server, self.server_memory)
+
+    def _opened(self) -> dict[str, Any]:
+        return {"store": 1} if self._pair.store else {}
 
     def _prepare(self) -> dict[str, Any]:
         return {
@@ -419,7 +429,8 @@ class LivePair:
         """Takes samples, and what both sides spent on them."""
         before = [self._ask(process, op="usage", reset=0) for process, _ in self._sides()]
         block = self._run(count, lambda: self._usage(before))
-        block.client_cpu_ns, block.server_cpu_ns = self._spent
+        each = self._each if self.kind == "queue" else 1  # as its samples: of one message
+        block.client_cpu_ns, block.server_cpu_ns = (spent // each for spent in self._spent)
         return block
 
     def _usage(self, before: Sequence[dict[str, Any]]) -> None:
@@ -451,7 +462,7 @@ class LivePair:
         if self.kind == "meanwhile":
             count = len(answer["samples"]) + answer["failed"]
         done = 0 if self.kind in ("discovery", "idle", "hub") else count - answer["failed"]
-        each = self._payloads.items if self.kind == "channel" else 1
+        each = self._each
         arrived: dict[str, Any] = (
             {"stamps": [], "count": 0, "check": ""}
             if self.kind == "hub"
@@ -462,7 +473,7 @@ class LivePair:
         block.failed, block.error = answer["failed"], answer.get("error")
         self._check(count, answer, arrived)
         self._taken += count * each
-        if not block.failed and self.kind not in ("links", "link", "channel"):
+        if not block.failed and self.kind not in ("links", "link", "channel", "queue"):
             block.arrivals = [
                 end - start
                 for start, end in zip(answer["starts"], arrived["stamps"], strict=False)
@@ -490,8 +501,7 @@ class LivePair:
             _same("links that carried their packet", arrived["count"], count)
         if self._payloads.items == 0 or answer["failed"]:
             return
-        if self.kind == "channel":
-            count *= self._payloads.items
+        count *= self._each
         numbers = range(self._taken, self._taken + count)
         sent: list[bytes | Path] = (
             [Path(self._payloads.path)] * count

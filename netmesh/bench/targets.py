@@ -18,6 +18,8 @@ Measure = Literal[
     "times",
     "above",
     "tail",
+    "arrival",
+    "memory",
     "growth",
     "client_cpu",
     "server_cpu",
@@ -33,10 +35,12 @@ class Target:
     ``time``: the p50 of ``arm`` is at most ``limit`` ns. ``rate``: at least ``limit`` calls a
     second. ``share``: at most ``limit`` times the p50 of ``other``. ``times``: ``other`` takes
     at least ``limit`` times as long. ``other`` is an arm, or ``rust`` for the fastest Rust
-    stack with its default build.
+    stack with its default build. ``memory``: the peak of a process that does the row alone is
+    at most ``limit`` bytes; only full runs know it.
 
     Of rows between two processes: ``above``: the p50 is at most ``limit`` ns above that of
-    ``other``. ``tail``: the 99th percentile is at most ``limit`` ns. ``growth``: the memory of
+    ``other``. ``tail``: the 99th percentile is at most ``limit`` ns. ``arrival``: the p50 until
+    the other side's program has it is at most ``limit`` ns. ``growth``: the memory of
     either side grows by at most ``limit`` bytes, ``server_growth``: that of the server.
     ``client_cpu``, ``server_cpu``: that side spends at most ``limit`` ns on a MiB of payload.
     ``stalls``: at most ``limit`` samples failed or stood still.
@@ -78,7 +82,16 @@ SIGNING = (
 
 TARGETS = (
     Target(("mail.store.open",), "netmesh", "time", 100 * MS),
-    Target(("mail.store.find.*",), "netmesh", "time", 50 * MS),
+    Target(("mail.store.find.*", "mail.store.list.*"), "netmesh", "time", 50 * MS),
+    Target(("mail.store.open", "mail.store.find.*"), "netmesh", "memory", 64 * MIB),
+    Target(("deliver.direct.warm", "deliver.opportunistic"), "netmesh", "arrival", MS * 0.45),
+    Target(("deliver.direct.cold",), "netmesh", "arrival", MS * 0.9),
+    Target(("deliver.resource",), "netmesh", "arrival", MS),
+    Target(("queue.direct",), "netmesh", "rate", 7000),
+    Target(("queue.opportunistic",), "netmesh", "rate", 4500),
+    Target(("queue.*.kept",), "netmesh", "rate", 2000),
+    Target(("queue.direct", "queue.opportunistic"), "netmesh", "times", 1, "rns-openssl"),
+    Target(("stamp.16",), "netmesh", "time", 100 * MS),
     Target(("lxmf.decode.view.*",), "core", "time", 30),
     Target(("lxmf.encode.codec.21", "lxmf.encode.codec.2k"), "core", "time", 40),
     Target(("packet.pack*", "packet.unpack", "packet.unpack.h2"), "core", "time", 6),
@@ -226,8 +239,8 @@ def _measured(
         return own, target.limit
     if target.measure == "rate":
         return 1e9 / own, target.limit
-    if target.measure in _OF_PAIRS:
-        return _OF_PAIRS[target.measure](row, row["results"][target.arm]), target.limit
+    if target.measure in _OF_RESULTS:
+        return _OF_RESULTS[target.measure](row, row["results"][target.arm]), target.limit
     theirs = _p50(row, other) if other is not None else None
     if theirs is None:
         return None, target.limit
@@ -246,8 +259,14 @@ def _cpu(side: str) -> Callable[[Mapping[str, Any], Mapping[str, Any]], float]:
     )
 
 
-_OF_PAIRS: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any]], float]] = {
+def _known(figure: float | None) -> float | None:
+    return None if figure is None else float(figure)
+
+
+_OF_RESULTS: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any]], float | None]] = {
+    "memory": lambda _, result: _known(result["rss_bytes"]),
     "tail": lambda _, result: float(result["single"]["p99_ns"]),
+    "arrival": lambda _, result: _known(result["pair"]["arrival_p50_ns"]),
     "growth": _growth,
     "server_growth": lambda _, result: float(result["pair"]["server_growth_bytes"]),
     "client_cpu": _cpu("client"),

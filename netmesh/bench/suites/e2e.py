@@ -6,7 +6,6 @@ from netmesh.bench.model import SLOW_CIPHERS, Pair, Row, Suite
 
 MIB = 1 << 20
 
-_NO_LXMF = {"rns-rs": "has no LXMF"}
 _NO_LINKS = {"lxmf-rs": "keeps one outgoing link for each destination"}
 
 SUITE = Suite(
@@ -45,41 +44,6 @@ SUITE = Suite(
             operation="a packet encrypted to a destination, and the proof that it arrived",
             payload=128,
             pair=Pair("packet", samples=(100, 20)),
-        ),
-        Row(
-            id="deliver.direct.warm",
-            title="LXMF over a link",
-            operation="a signed message over a link that stands, to delivered",
-            payload=256,
-            published="e2e.direct",
-            pair=Pair("direct", samples=(50, 10)),
-            absent=_NO_LXMF,
-        ),
-        Row(
-            id="deliver.direct.cold",
-            title="LXMF with a new link",
-            operation="a link and a signed message over it, to delivered",
-            payload=256,
-            pair=Pair("cold", samples=(20, 4)),
-            absent=_NO_LXMF,
-        ),
-        Row(
-            id="deliver.opportunistic",
-            title="LXMF in a packet",
-            operation="a signed message encrypted in one packet, to delivered",
-            payload=256,
-            published="e2e.opportunistic",
-            pair=Pair("opportunistic", samples=(50, 10)),
-            absent=_NO_LXMF,
-        ),
-        Row(
-            id="deliver.resource",
-            title="LXMF as a resource",
-            operation="a signed message that is sent as a resource over a link, to delivered",
-            payload=16384,
-            published="e2e.resource",
-            pair=Pair("deliver", samples=(20, 4), compress=True),
-            absent=_NO_LXMF,
         ),
         Row(
             id="resource.16k",

@@ -1,4 +1,4 @@
-"""The store of messages: a million of them opened and searched, and new ones made durable."""
+"""Mailboxes: messages between two, many at once, and the store with a million of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 
 from netmesh.bench.kit import fixtures
 from netmesh.bench.kit.harness import Offer, Operation, Runner, require, same
-from netmesh.bench.model import Api, Kind, Row, Suite
+from netmesh.bench.model import Api, Kind, Pair, Row, Suite
 
+STORE_ROWS = "mail.store."
+"""Rows of the file with a million messages; the others are between two processes."""
 MESSAGES = 1_000_000
 """How many the file holds; tests set it lower."""
 BATCH = 500
@@ -141,6 +143,35 @@ def find_offer(api: Api, words: list[str], every: int) -> Offer:
     return Offer("store.search(word, mailbox=..., limit=20)", prepare)
 
 
+def peer_evidence(_kind: Kind, index: int) -> bytes:
+    """The newest message of the peer."""
+    return (max(n for n in range(index, MESSAGES, PEERS)) + 1).to_bytes(8, "little")
+
+
+def list_offer(api: Api) -> Offer:
+    """The end of a conversation, as a program shows it."""
+
+    def prepare() -> Runner:
+        store = api.mailstore.MailStore(Path(api.folder) / FILE, create=False)
+
+        def loop(items: Iterable[Any]) -> Any:
+            found: list[Any] = []
+            for peer in items:
+                found = list(store.messages(peer=peer, newest_first=True, limit=HITS))
+            return found
+
+        def check(index: int, found: Any) -> bytes:
+            same("messages", len(found), min(HITS, -(-(MESSAGES - index) // PEERS)))
+            require(all(each.peer == peers[index] for each in found), "messages of the peer")
+            newest: int = found[0].row
+            return newest.to_bytes(8, "little")
+
+        peers = [fixtures.stream("mail.peer", number, 16) for number in range(fixtures.COUNT)]
+        return Operation(peers, loop, check)
+
+    return Offer("list(store.messages(peer=..., newest_first=True, limit=20))", prepare)
+
+
 def insert_offer(api: Api, batch: int) -> Offer:
     """A transaction of so many messages; its return means that they are on the disk."""
 
@@ -178,6 +209,7 @@ def _offers(api: Api) -> dict[str, Offer]:
             api, [f"rare{n}" for n in range(fixtures.COUNT)], RARE_EVERY
         ),
         "mail.store.find.common": find_offer(api, ["other", "every"], 2),
+        "mail.store.list.peer": list_offer(api),
         "mail.store.insert": insert_offer(api, 1),
         "mail.store.insert500": insert_offer(api, BATCH),
     }
@@ -185,13 +217,94 @@ def _offers(api: Api) -> dict[str, Offer]:
 
 _NO_STORE = dict.fromkeys(("pure", "core", "library"), "has no store of messages")
 
+_NO_LXMF = {"rns-rs": "has no LXMF"}
+_NO_ROUTER = _NO_LXMF | {
+    "core": "its router is the one that netmesh asks from Python",
+    "rns-internal": "waits for the same timers as with OpenSSL",
+    "lxmf-rs": "its crates have no router",
+    "beechat": "has no node",
+}
+_NO_FILE = _NO_ROUTER | {"rns-openssl": "keeps no messages that it received"}
+
+QUEUED = 10_000
+
+
+def _queued(load: str, text: str, *, store: bool = False, quick: bool = False) -> Row:
+    """A row of messages that are queued at once."""
+    kept = ", durable on both sides before it is proven" if store else ""
+    return Row(
+        id=f"queue.{load}{'.kept' if store else ''}",
+        title=f"{QUEUED:,} messages queued, {text}{', kept' if store else ''}",
+        operation=f"one of {QUEUED:,} messages that a program queues at once, {text}: from the "
+        f"first call to the last being delivered and proven, by their number{kept}; 500 in a "
+        "quick run, a hundredth for rns + lxmf",
+        payload=256,
+        pair=Pair(
+            "queue",
+            samples=(1, 1),
+            blocks=(3, 1),
+            warm=1,
+            items=QUEUED,
+            timeout_s=120,
+            load=load,
+            held=(QUEUED, 500),
+            store=store,
+        ),
+        absent=_NO_FILE if store else _NO_ROUTER,
+        quick=quick,
+    )
+
+
 SUITE = Suite(
     name="lxmf",
     title="Mailboxes",
-    text="The store of messages of a node: one file with a million messages in one mailbox, about "
-    "180 bytes of text each. Opening includes a query and the close. Memory is in the table of "
-    "peak memory.",
+    text="Messages without stamps between two mailboxes in two processes over loopback TCP: from "
+    "the call that sends to delivered, which is when the sender has the proof; the table of the "
+    "rows between two processes says when the other side's program had the message. Then the store "
+    "of a node: one file with a million messages in one mailbox, about 180 bytes of text each. "
+    "Opening includes a query and the close. Memory is in the table of peak memory. Figures called "
+    "published come from another machine, and contain that report's polling and the start of "
+    "interpreters.",
     rows=(
+        Row(
+            id="deliver.direct.warm",
+            title="a message over a link",
+            operation="a signed message over a link that stands, to delivered",
+            payload=256,
+            published="e2e.direct",
+            pair=Pair("direct", samples=(50, 10)),
+            absent=_NO_LXMF,
+        ),
+        Row(
+            id="deliver.direct.cold",
+            title="a message with a new link",
+            operation="a link and a signed message over it, to delivered",
+            payload=256,
+            pair=Pair("cold", samples=(20, 4)),
+            absent=_NO_LXMF,
+        ),
+        Row(
+            id="deliver.opportunistic",
+            title="a message in a packet",
+            operation="a signed message encrypted in one packet, to delivered",
+            payload=256,
+            published="e2e.opportunistic",
+            pair=Pair("opportunistic", samples=(50, 10)),
+            absent=_NO_LXMF,
+        ),
+        Row(
+            id="deliver.resource",
+            title="a message as a resource",
+            operation="a signed message that is sent as a resource over a link, to delivered",
+            payload=16384,
+            published="e2e.resource",
+            pair=Pair("deliver", samples=(20, 4), compress=True),
+            absent=_NO_LXMF,
+        ),
+        _queued("direct", "over a link", quick=True),
+        _queued("opportunistic", "in packets"),
+        _queued("direct", "over a link", store=True),
+        _queued("opportunistic", "in packets", store=True),
         Row(
             id="mail.store.open",
             title="open a million messages",
@@ -213,6 +326,14 @@ SUITE = Suite(
             title="find a word, common",
             operation="a word that half of all messages have: the newest 20, with snippets",
             evidence=common_evidence,
+            quick=False,
+            absent=_NO_STORE,
+        ),
+        Row(
+            id="mail.store.list.peer",
+            title="list messages of a peer",
+            operation="the newest 20 of the thousand messages of one peer, with their bodies",
+            evidence=peer_evidence,
             quick=False,
             absent=_NO_STORE,
         ),
