@@ -3,6 +3,7 @@ fields, stamps, tickets, and messages on paper; both ways."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import pytest
 
 from interop.upstream import PATIENCE, World, meet
 from netmesh import DestinationHash, Identity, paper
-from netmesh.constants import Method, ReceiptState, Representation
+from netmesh.constants import Method, Representation
 from netmesh.lxmf import Message, delivery_hash, fields
 from netmesh.messaging import Mailbox, MessageReceived
 from netmesh.msgpack import packb, unpackb
@@ -217,30 +218,78 @@ async def test_stamps_of_every_cost_are_taken_by_upstream(python: str, tmp_path:
 
 
 async def test_stamps_of_upstream_are_taken(python: str, tmp_path: Path) -> None:
-    """Costs that upstream's own search ends in reasonable time."""
     async with pair(python, tmp_path, stamp_cost=5) as both:
-        for cost in range(8):
+        for cost in (0, 1, 5, 7, 8, 12, 13, 16):
             got = await both.receive(f"cost {cost}".encode(), stamp=cost)
             value = got.message.stamp_value()
             assert value >= cost
             assert got.stamp_valid is (value >= 5)
 
 
-async def test_tickets_spare_the_work_in_both_directions(python: str, tmp_path: Path) -> None:
-    """LXMF 7: a ticket in a message, and a stamp made of it in the answer."""
+@pytest.mark.slow
+async def test_upstream_searches_for_the_stamps_that_are_asked_for(
+    python: str, tmp_path: Path
+) -> None:
+    """By its own search, with a cost that is worth its while; others are not taken."""
+    async with pair(python, tmp_path, stamp_cost=8, enforce_stamps=True) as both:
+        got = await both.receive(b"with work")
+        assert got.stamp_valid
+        assert got.stamp_value is not None
+        assert got.stamp_value >= 8
+
+
+IMPOSSIBLE = 200
+"""More work than anyone can do: a ticket alone can be what makes a message valid."""
+DAY = 86400
+
+
+async def test_a_ticket_of_upstream_spares_us_the_work(python: str, tmp_path: Path) -> None:
+    """LXMF 7: kept when it comes, used by itself, renewed, and worth nothing once it is over."""
     async with pair(python, tmp_path) as both:
-        got = await both.receive(b"have one", ticket=True)
-        ticket = fields.ticket(got.fields)
+        peer = both.world.peer
+        await peer.call("cost", "cost", cost=IMPOSSIBLE)
+
+        async def ticket_of(text: bytes) -> fields.Ticket | None:
+            got = await both.receive(text, ticket=True)
+            assert got.message.content == text
+            return fields.ticket(got.fields)
+
+        async def worth(**more: Any) -> int:
+            sent = await both.box.send(both.to, "cheap", timeout=PATIENCE, **more)
+            told = await both.got(sent.id)
+            assert told["stamp_valid"] is (told["stamp_value"] == 256)
+            return told["stamp_value"] or 0
+
+        first = await ticket_of(b"have one")
+        assert first is not None
+        assert await worth(stamp_cost="announced") == 256
+        assert await worth(ticket=first.ticket) == 256
+        key = both.box.identity.public_key.hex()
+        async with asyncio.timeout(PATIENCE):  # its router looks every four seconds
+            while not (await peer.call("given", "given", key=key))["given"]:
+                await asyncio.sleep(0.1)
+        assert await ticket_of(b"no other on the same day") is None
+        await peer.call("later", "later", seconds=8 * DAY)
+        second = await ticket_of(b"a new one")
+        assert second is not None
+        assert second.ticket != first.ticket
+        assert await worth(ticket=first.ticket) == 256
+        await peer.call("later", "later", seconds=14 * DAY)
+        assert await worth(ticket=first.ticket) == 0
+        assert await worth(stamp_cost="announced") == 256
+
+
+async def test_a_ticket_of_ours_spares_upstream_the_work(python: str, tmp_path: Path) -> None:
+    """It writes at once to a mailbox that asks for the impossible; not given again on one day."""
+    async with pair(python, tmp_path, stamp_cost=IMPOSSIBLE, enforce_stamps=True) as both:
+        ticket = await both.box.issue_ticket(both.to)
         assert ticket is not None
-        assert ticket.expires > got.time_unix_s + 20 * 86400
-        # More work than anyone can do: the ticket alone can be what makes it valid.
-        await both.world.peer.call("cost", "cost", cost=200)
-        answer = Message.create(both.box.identity, both.to, b"cheap", ticket=ticket.ticket)
-        receipt = await both.world.node.send(both.to, answer.opportunistic)
-        assert (await receipt).state is ReceiptState.DELIVERED
-        told = await both.got(answer.id)
-        assert told["stamp_valid"]
-        assert told["stamp_value"] == 256
+        sent = await both.box.send(both.to, "have one", gives=ticket, timeout=PATIENCE)
+        await both.got(sent.id)
+        for method in (Method.OPPORTUNISTIC, Method.DIRECT):
+            got = await both.receive(b"cheap " + method.name.encode(), method=method)
+            assert (got.stamp_valid, got.stamp_value, got.method) == (True, 256, method)
+        assert await both.box.issue_ticket(both.to) is None
 
 
 async def test_messages_on_paper_go_both_ways(python: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ Bytes are hexadecimal digits in both directions, fields are packed by upstream's
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import threading
@@ -60,13 +61,18 @@ def message_of(mailbox: Any, order: dict[str, Any]) -> Any:
 
 
 def stamp(message: Any, cost: int) -> None:
-    """Searches in this thread: upstream's own search starts processes, each of which hashes the
-    whole work block for each try."""
+    """Searches in this thread, and hashes upstream's work block once: its own search starts
+    processes, each of which hashes the whole block for each try."""
     message.pack()
     block = LXStamper.stamp_workblock(message.hash)
-    found = os.urandom(32)
-    while not LXStamper.stamp_valid(found, cost, block):
+    begun = hashlib.sha256(block)
+    while True:
         found = os.urandom(32)
+        digest = begun.copy()
+        digest.update(found)
+        if int.from_bytes(digest.digest(), "big") >> (256 - cost) == 0:
+            break
+    assert LXStamper.stamp_valid(found, cost, block)
     message.stamp_cost, message.stamp = cost, found
     message.defer_stamp = False
     message.packed = None
@@ -84,12 +90,29 @@ def send(router: Any, mailbox: Any, order: dict[str, Any]) -> None:
     router.handle_outbound(message)
 
 
+def age_tickets(tickets: dict[str, Any], seconds: float) -> None:
+    """As if so much time had passed for all that it knows of tickets."""
+    for issued in tickets["inbound"].values():
+        for times in issued.values():
+            times[0] -= seconds
+    for held in tickets["outbound"].values():
+        held[0] -= seconds
+    for to in tickets["last_deliveries"]:
+        tickets["last_deliveries"][to] -= seconds
+
+
 def run(router: Any, mailbox: Any, order: dict[str, Any]) -> None:
     if order["do"] == "announce":
         router.announce(mailbox.hash)
     elif order["do"] == "cost":
         router.set_inbound_stamp_cost(mailbox.hash, order["cost"])
         tell("cost", id=order["id"])
+    elif order["do"] == "given":
+        known = router.available_tickets["last_deliveries"]
+        tell("given", id=order["id"], given=recipient(order).hash in known)
+    elif order["do"] == "later":
+        age_tickets(router.available_tickets, order["seconds"])
+        tell("later", id=order["id"])
     elif order["do"] == "ingest":
         tell("ingested", id=order["id"], taken=bool(router.ingest_lxm_uri(order["uri"])))
     elif order["do"] == "paper":
