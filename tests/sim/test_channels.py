@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from netmesh.sim import run_scenario, sweep
+from sim.shares import CHANNELS, blocks
 
 FILE = Path(__file__).resolve().parent / "channel_scenarios.py"
 
@@ -16,10 +17,10 @@ def reference(name: str) -> str:
     return f"{FILE}:{name}"
 
 
-@pytest.mark.parametrize(("name", "seeds"), [("messages_and_streams", 120), ("slow_reader", 40)])
+@pytest.mark.parametrize(("name", "seeds"), blocks(CHANNELS))
 @pytest.mark.timeout(3600)
-def test_a_scenario_holds_under_many_seeds(name: str, seeds: int) -> None:
-    for outcome in sweep(reference(name), range(seeds)):
+def test_a_scenario_holds_under_many_seeds(name: str, seeds: range) -> None:
+    for outcome in sweep(reference(name), seeds):
         assert outcome.ok, outcome.error
 
 

@@ -1,12 +1,10 @@
 """Networks of many engines: their properties under many seeds, and their figures beside physics.
 
-``NETMESH_SIM_SEEDS`` is how many seeds each scenario gets; without it they take a few seconds
-together.
+``NETMESH_SIM_SEEDS`` asks for a sweep (shares.py); without it they take a few seconds together.
 """
 
 from __future__ import annotations
 
-import os
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -32,33 +30,9 @@ from netmesh.sim import (
     star,
     sweep,
 )
+from sim.shares import NETWORKS, blocks
 
 FILE = Path(__file__).resolve().parent / "network_scenarios.py"
-ASKED = os.environ.get("NETMESH_SIM_SEEDS", "")
-SEEDS = {
-    "topologies": 40,
-    "mixed_networks": 40,
-    "lossy_networks": 30,
-    "restarts": 40,
-    "partitions": 30,
-    "roaming_networks": 30,
-    "searches": 30,
-    "storm": 10,
-    "bursts": 10,
-    "inbound": 5,
-}
-BLOCK = 250
-"""Seeds of one test, so that several processes share a long sweep."""
-
-
-def blocks() -> list[Any]:
-    made = []
-    for name, default in SEEDS.items():
-        count = int(ASKED) if ASKED else default
-        for first in range(0, count, BLOCK):
-            seeds = range(first, min(first + BLOCK, count))
-            made.append(pytest.param(name, seeds, id=f"{name}-{first}"))
-    return made
 
 
 def reference(name: str) -> str:
@@ -66,7 +40,7 @@ def reference(name: str) -> str:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("name", "seeds"), blocks())
+@pytest.mark.parametrize(("name", "seeds"), blocks(NETWORKS))
 def test_a_network_holds_under_many_seeds(name: str, seeds: range) -> None:
     for outcome in sweep(reference(name), seeds):
         assert outcome.ok, outcome.error

@@ -1,34 +1,19 @@
 """Every scenario under many seeds, and those that once found a defect.
 
-``NETMESH_SIM_SEEDS`` is how many seeds each scenario gets; without it they take about a
-minute together.
+``NETMESH_SIM_SEEDS`` asks for a sweep (shares.py); without it they take about a minute together.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from netmesh.sim import registered, run_scenario, sweep
+from sim.shares import SCENARIOS, blocks
 
 HERE = Path(__file__).resolve().parent
-# Seeds of the default sweep: fewer of what takes long.
-SEEDS = {
-    "scenarios.py:announces": 100,
-    "scenarios.py:path_storm": 10,
-    "scenarios.py:links": 60,
-    "scenarios.py:requests": 200,
-    "scenarios.py:resources": 200,
-    "scenarios.py:cancels": 150,
-    "scenarios.py:credit": 60,
-    "scenarios.py:slow_channel": 100,
-    "durability.py:promises": 30,
-    "chaos.py:chaos": 100,
-}
-ASKED = os.environ.get("NETMESH_SIM_SEEDS", "")
 REGRESSIONS = [
     (entry["scenario"], seed)
     for entry in json.loads((HERE / "seeds" / "regressions.json").read_text())
@@ -41,10 +26,9 @@ def reference(name: str) -> str:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", sorted(SEEDS))
-def test_a_scenario_holds_under_many_seeds(name: str) -> None:
-    count = int(ASKED) if ASKED else SEEDS[name]
-    for outcome in sweep(reference(name), range(count)):
+@pytest.mark.parametrize(("name", "seeds"), blocks(SCENARIOS))
+def test_a_scenario_holds_under_many_seeds(name: str, seeds: range) -> None:
+    for outcome in sweep(reference(name), seeds):
         assert outcome.ok, outcome.error
 
 
