@@ -4,7 +4,7 @@
  *
  * A file calls only files that stand before it here:
  *   system, iface, postbox, published, recent, devices, udp, flaps, auto_peers
- *   store, store_table, store_codec, loop_base, pool, node_base, partials
+ *   store, store_codec, store_table, loop_base, pool, node_base, partials
  *   files, resolve
  *   mail_store_trouble, mail_store_sql, mail_store_body, mail_store_schema
  *   mail_store_quota, mail_store_write, mail_store, mail_store_read

@@ -1,12 +1,93 @@
-/* The records of the tables.
+/* The tables as bytes: heads and records.
  */
 #include "base/msgpack.h"
-#include "io/store.h"
+#include "io/store_inner.h"
 
 #include <string.h>
 
+#define MAGIC_SIZE 4
+#define VERSION 2
+#define FIRST_VERSION 1
+
+#define CHANGES "changes/"
 /* A packed record without its variable parts. */
 #define RECORD_ROOM 320
+
+static const struct {
+  const char *magic;
+  const char *changes;
+} tables[NM_KEPT_TABLES] = {
+    [NM_KEPT_BLACKHOLES] = {"NMBH", CHANGES "blackholes"},
+    [NM_KEPT_KNOWN] = {"NMKD", CHANGES "known_destinations"},
+    [NM_KEPT_PATHS] = {"NMPT", CHANGES "paths"},
+    [NM_KEPT_TUNNELS] = {"NMTN", CHANGES "tunnels"},
+    [NM_KEPT_TUNNEL_PATHS] = {"NMTP", CHANGES "tunnel_paths"},
+    [NM_KEPT_FILTER] = {"NMPH", CHANGES "packet_hashes"},
+};
+
+const char *nm_store_table_name(nm_kept_table table) {
+  return &tables[table].changes[sizeof(CHANGES) - 1];
+}
+
+const char *nm_store_changes_name(nm_kept_table table) {
+  return tables[table].changes;
+}
+
+/* ---- sealing ---- */
+
+static void write_fields(nm_writer *w, nm_kept_table table, uint32_t count,
+                         uint64_t len) {
+  nm_writer_put(w, tables[table].magic, MAGIC_SIZE);
+  nm_writer_u8(w, VERSION);
+  nm_writer_u32(w, count);
+  nm_writer_u64(w, len);
+}
+
+void nm_store_seal_sum(nm_kept_table table, uint32_t count, uint64_t len,
+                       nm_sha256_ctx *sum, uint8_t head[NM_STORE_HEAD_SIZE]) {
+  nm_writer w = nm_writer_of(head, NM_STORE_HEAD_SIZE);
+  write_fields(&w, table, count, len);
+  nm_sha256_update(sum, nm_writer_done(&w));
+  nm_sha256_final(sum, &head[NM_STORE_SEALED_SIZE]);
+}
+
+void nm_store_seal(nm_kept_table table, uint32_t count, nm_span body,
+                   uint8_t head[NM_STORE_HEAD_SIZE]) {
+  nm_sha256_ctx sum;
+  nm_sha256_init(&sum);
+  nm_sha256_update(&sum, body);
+  nm_store_seal_sum(table, count, body.len, &sum, head);
+}
+
+int nm_store_unseal(nm_kept_table table, nm_span file, uint32_t *count,
+                    nm_span *body) {
+  nm_reader r = nm_reader_of(file);
+  uint8_t stored[NM_HASH_SIZE];
+  uint8_t digest[NM_HASH_SIZE];
+  nm_span magic = nm_reader_take(&r, MAGIC_SIZE);
+  uint8_t version = nm_reader_u8(&r);
+  *count = nm_reader_u32(&r);
+  uint64_t len = nm_reader_u64(&r);
+  (void)nm_reader_copy(&r, stored, sizeof(stored));
+  if (r.status != NM_OK) {
+    return r.status;
+  }
+  if (!nm_span_equal(magic, nm_span_of(tables[table].magic, MAGIC_SIZE))) {
+    return NM_E(VALUE);
+  }
+  if (version != VERSION && version != FIRST_VERSION) {
+    return NM_E(MODE);
+  }
+  *body = nm_reader_rest(&r);
+  if (body->len != len) {
+    return NM_E(TRUNCATED);
+  }
+  nm_span fields = nm_span_slice(file, 0, NM_STORE_SEALED_SIZE);
+  nm_span first[2] = {fields, *body};
+  nm_span parts[2] = {*body, fields};
+  nm_sha256v(digest, version == FIRST_VERSION ? first : parts, 2);
+  return nm_equal_ct(stored, digest, sizeof(digest)) ? NM_OK : NM_E(AUTH);
+}
 
 /* ---- writing ---- */
 
@@ -294,7 +375,11 @@ int nm_alternative_unpack(nm_reader *r, nm_alternative_record *record,
   get_array(r, NM_ALTERNATIVE_FIELDS);
   get_way(r, &record->destination, record->next_hop, &record->hops);
   get_bin(r, iface_hash, NM_HASH_SIZE);
-  record->emitted = (uint64_t)get_int(r);
+  int64_t emitted = get_int(r);
+  if (emitted < 0) {
+    (void)fail(r, NM_E(RANGE));
+  }
+  record->emitted = (uint64_t)emitted;
   record->heard_unix_us = get_int(r);
   record->failed_unix_us = get_int(r);
   return r->status;

@@ -1,5 +1,4 @@
-/* What the files of a storage directory share. Only store.c and store_table.c
- * include it.
+/* What the files of a storage directory share. Only store*.c include it.
  */
 #ifndef NM_IO_STORE_INNER_H
 #define NM_IO_STORE_INNER_H
@@ -43,6 +42,11 @@ struct nm_store {
   nm_sha256_ctx fresh_sum;
 };
 
+/* What the checksum covers of the head: all but itself. */
+#define NM_STORE_SEALED_SIZE (NM_STORE_HEAD_SIZE - NM_HASH_SIZE)
+/* The head of a body whose bytes are in |sum|, which it ends. */
+void nm_store_seal_sum(nm_kept_table table, uint32_t count, uint64_t len,
+                       nm_sha256_ctx *sum, uint8_t head[NM_STORE_HEAD_SIZE]);
 /* Writes all of |bytes|, or syncs: 0 or a negated errno. */
 int nm_store_write_all(int fd, nm_span bytes);
 int nm_store_sync_fd(int fd);

@@ -10,92 +10,9 @@
 #include <unistd.h>
 
 #define MAGIC_SIZE 4
-#define VERSION 2
-#define FIRST_VERSION 1
 #define CHANGES_MAGIC "NMCH"
 #define CHANGES_VERSION 1
-/* What the checksum covers of the head: all but itself. */
-#define SEALED_SIZE (NM_STORE_HEAD_SIZE - NM_HASH_SIZE)
 #define FILE_MAX (1u << 30)
-
-#define CHANGES "changes/"
-
-static const struct {
-  const char *magic;
-  const char *changes;
-} tables[NM_KEPT_TABLES] = {
-    [NM_KEPT_BLACKHOLES] = {"NMBH", CHANGES "blackholes"},
-    [NM_KEPT_KNOWN] = {"NMKD", CHANGES "known_destinations"},
-    [NM_KEPT_PATHS] = {"NMPT", CHANGES "paths"},
-    [NM_KEPT_TUNNELS] = {"NMTN", CHANGES "tunnels"},
-    [NM_KEPT_TUNNEL_PATHS] = {"NMTP", CHANGES "tunnel_paths"},
-    [NM_KEPT_FILTER] = {"NMPH", CHANGES "packet_hashes"},
-};
-
-const char *nm_store_table_name(nm_kept_table table) {
-  return &tables[table].changes[sizeof(CHANGES) - 1];
-}
-
-const char *nm_store_changes_name(nm_kept_table table) {
-  return tables[table].changes;
-}
-
-/* ---- sealing ---- */
-
-static void write_fields(nm_writer *w, nm_kept_table table, uint32_t count,
-                         uint64_t len) {
-  nm_writer_put(w, tables[table].magic, MAGIC_SIZE);
-  nm_writer_u8(w, VERSION);
-  nm_writer_u32(w, count);
-  nm_writer_u64(w, len);
-}
-
-/* The sum of a body is at hand; it ends with the fields of the head. */
-static void seal(nm_kept_table table, uint32_t count, uint64_t len,
-                 nm_sha256_ctx *sum, uint8_t head[NM_STORE_HEAD_SIZE]) {
-  nm_writer w = nm_writer_of(head, NM_STORE_HEAD_SIZE);
-  write_fields(&w, table, count, len);
-  nm_sha256_update(sum, nm_writer_done(&w));
-  nm_sha256_final(sum, &head[SEALED_SIZE]);
-}
-
-void nm_store_seal(nm_kept_table table, uint32_t count, nm_span body,
-                   uint8_t head[NM_STORE_HEAD_SIZE]) {
-  nm_sha256_ctx sum;
-  nm_sha256_init(&sum);
-  nm_sha256_update(&sum, body);
-  seal(table, count, body.len, &sum, head);
-}
-
-int nm_store_unseal(nm_kept_table table, nm_span file, uint32_t *count,
-                    nm_span *body) {
-  nm_reader r = nm_reader_of(file);
-  uint8_t stored[NM_HASH_SIZE];
-  uint8_t digest[NM_HASH_SIZE];
-  nm_span magic = nm_reader_take(&r, MAGIC_SIZE);
-  uint8_t version = nm_reader_u8(&r);
-  *count = nm_reader_u32(&r);
-  uint64_t len = nm_reader_u64(&r);
-  (void)nm_reader_copy(&r, stored, sizeof(stored));
-  if (r.status != NM_OK) {
-    return r.status;
-  }
-  if (!nm_span_equal(magic, nm_span_of(tables[table].magic, MAGIC_SIZE))) {
-    return NM_E(VALUE);
-  }
-  if (version != VERSION && version != FIRST_VERSION) {
-    return NM_E(MODE);
-  }
-  *body = nm_reader_rest(&r);
-  if (body->len != len) {
-    return NM_E(TRUNCATED);
-  }
-  nm_span fields = nm_span_slice(file, 0, SEALED_SIZE);
-  nm_span first[2] = {fields, *body};
-  nm_span parts[2] = {*body, fields};
-  nm_sha256v(digest, version == FIRST_VERSION ? first : parts, 2);
-  return nm_equal_ct(stored, digest, sizeof(digest)) ? NM_OK : NM_E(AUTH);
-}
 
 nm_store_size nm_store_size_of(const nm_store *store, nm_kept_table table) {
   return store->files[table].size;
@@ -186,7 +103,8 @@ int nm_store_finish(nm_store *store) {
     return 0;
   }
   name_beside(beside, table);
-  seal(table, store->fresh_count, store->fresh_len, &store->fresh_sum, head);
+  nm_store_seal_sum(table, store->fresh_count, store->fresh_len,
+                    &store->fresh_sum, head);
   int top = store->folders[NM_FOLDER_TOP];
   int error = put_head(store, head);
   if (error == 0 &&
@@ -198,7 +116,7 @@ int nm_store_finish(nm_store *store) {
   }
   nm_fd_close(store->fresh);
   store->fresh = -1;
-  renew(store, table, &head[SEALED_SIZE]);
+  renew(store, table, &head[NM_STORE_SEALED_SIZE]);
   return 0;
 }
 
@@ -289,7 +207,7 @@ int nm_store_read_table(nm_store *store, nm_kept_table table,
   }
   if (status == NM_OK) {
     nm_store_file *file = &store->files[table];
-    memcpy(file->checksum, &whole.ptr[SEALED_SIZE], NM_HASH_SIZE);
+    memcpy(file->checksum, &whole.ptr[NM_STORE_SEALED_SIZE], NM_HASH_SIZE);
     memcpy(file->link, file->checksum, NM_HASH_SIZE);
     file->size.table = whole.len;
   }

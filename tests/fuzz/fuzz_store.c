@@ -28,6 +28,27 @@ static void read_known(nm_span body, uint32_t count) {
   }
 }
 
+/* False when it cannot be read. */
+static bool read_way(nm_reader *r) {
+  nm_alternative_record record;
+  nm_alternative_record again;
+  uint8_t iface[NM_HASH_SIZE];
+  uint8_t same[NM_HASH_SIZE];
+  nm_buffer packed;
+  if (nm_alternative_unpack(r, &record, iface) != NM_OK) {
+    return false;
+  }
+  nm_buffer_init(&packed, &nm_mem_system, NULL, 0, 0);
+  MUST(nm_alternative_pack(&packed, &record, iface) == NM_OK);
+  nm_reader back = nm_reader_of(nm_span_of(packed.ptr, packed.len));
+  MUST(nm_alternative_unpack(&back, &again, same) == NM_OK);
+  MUST(nm_reader_left(&back) == 0);
+  MUST(memcmp(iface, same, sizeof(iface)) == 0);
+  MUST(again.hops == record.hops);
+  nm_buffer_dispose(&packed);
+  return true;
+}
+
 static void read_paths(nm_span body, uint32_t count) {
   nm_reader r = nm_reader_of(body);
   for (uint32_t i = 0; i < count && i < 64; i++) {
@@ -36,6 +57,20 @@ static void read_paths(nm_span body, uint32_t count) {
     uint8_t iface[NM_HASH_SIZE];
     uint8_t same[NM_HASH_SIZE];
     nm_buffer packed;
+    nm_store_next next;
+    if (nm_store_peek(&r, NM_ADDRESS_SIZE, &next) != NM_OK) {
+      return;
+    }
+    if (next.fields == 0) {
+      MUST(lies_in(next.key, body) && next.key.len == NM_ADDRESS_SIZE);
+      continue;
+    }
+    if (next.fields == NM_ALTERNATIVE_FIELDS) {
+      if (!read_way(&r)) {
+        return;
+      }
+      continue;
+    }
     if (nm_path_unpack(&r, &nm_mem_system, &record, iface) != NM_OK) {
       return;
     }
