@@ -215,3 +215,34 @@ async def test_lxmd_refuses_a_stamp_that_is_too_weak(python: str, tmp_path: Path
                     continue
                 refused += 1
             assert refused >= 2
+
+
+async def test_lxmd_takes_a_hundred_stamps_of_a_hundred(python: str, tmp_path: Path) -> None:
+    """D5: each has the worth that its announce asks for."""
+    async with office(python, tmp_path) as at, at.open() as node:
+        await at.outbox.set_node(node)
+        texts = {f"number {number}" for number in range(100)}
+        sending = [at.outbox.send(at.inbox.hash, text, method="propagated") for text in texts]
+        async with asyncio.timeout(2 * PATIENCE):
+            for sent in sending:
+                assert (await sent).state is MessageState.SENT
+        got: set[str] = set()
+        while got != texts:
+            for _ in range((await synced(at.inbox, node)).received):
+                got.add((await at.inbox.get(timeout=PATIENCE)).content)
+
+
+async def test_two_devices_of_an_identity_both_get_all(python: str, tmp_path: Path) -> None:
+    """D8: what one fetches and retains is there for the other."""
+    async with office(python, tmp_path) as at, at.open() as node:
+        await at.outbox.set_node(node)
+        texts = {"one", "two" * 1000}
+        for text in texts:
+            await at.outbox.send(at.inbox.hash, text, method="propagated", timeout=PATIENCE)
+        other = await at.alice.lxmf(at.bob.identity)
+        assert other.hash == at.inbox.hash
+        for device in (at.inbox, other):
+            got: set[str] = set()
+            while got != texts:
+                for _ in range((await synced(device, node, retain=True)).received):
+                    got.add((await device.get(timeout=PATIENCE)).content)

@@ -150,14 +150,14 @@ async def test_after_two_lost_packets_the_path_is_asked_for_again() -> None:
 
 
 async def test_answers_take_the_link_that_the_sender_opened_and_identified_on() -> None:
-    """D12: 20 messages there and 20 back need one link."""
+    """D12: 100 messages there and 100 back need one link."""
     async with cable() as (alice, bob, left, right):
         hers, his = await alice.lxmf(), await bob.lxmf()
         first = await hers.send(his.hash, "hello", method="direct", timeout=PATIENCE)
         assert first.method is Method.DIRECT
         assert (await his.get(timeout=PATIENCE)).verified
         await link_back(bob, alice.identity)
-        for number in range(20):
+        for number in range(100):
             size = 100 if number % 2 else 2000  # a packet, a resource
             back = await his.send(hers.hash, "x" * size, method="direct", timeout=PATIENCE)
             answer = await hers.get(timeout=PATIENCE)
