@@ -23,6 +23,7 @@ static int run_open(nm_node *node, nm_ask *ask) {
     return status;
   }
   spec.identity = ask->identity;
+  spec.durable = ask->c.on;
   spec.display_name = nm_block_span(ask->c.data);
   spec.last_emitted = ask->last_emitted;
   spec.ratchet_file = nm_block_span(ask->ratchet_file);

@@ -395,8 +395,10 @@ void nm_node_proceed(nm_node *node);
 void nm_node_begin_close(nm_node *node);
 
 /* jobs.c */
-/* Takes new jobs out of the engine and the router; short ones run. */
+/* Takes new jobs out of the engine; short ones run. */
 void nm_node_collect_jobs(nm_node *node);
+/* What is due of the router, and its new jobs; whether there were any. */
+bool nm_node_collect_mail(nm_node *node);
 /* Gives waiting jobs to this thread while the turn has time for them, then to
  * the pool. */
 void nm_node_dispatch_jobs(nm_node *node);

@@ -123,12 +123,18 @@ void nm_node_collect_jobs(nm_node *node) {
       take_job(node, job, NULL);
     }
   }
-  nm_mail_turn(node);
+}
+
+bool nm_node_collect_mail(nm_node *node) {
+  bool any = false;
   nm_mail_job *mail;
+  nm_mail_turn(node);
   while ((mail = nm_mail_take_job(node)) != NULL) {
     take_job(node, NULL, mail);
+    any = true;
   }
   submit_stamps(node);
+  return any;
 }
 
 /* Gives waiting jobs to this thread while the turn has time for them, then to

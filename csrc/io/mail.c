@@ -78,9 +78,20 @@ void nm_mail_free(nm_node *node) {
 
 /* ---- the engine's events ---- */
 
+/* How many messages are sure to be told of, however much else comes. */
+static uint32_t expected(const nm_node *node) {
+  const nm_mail_host *host = node->mail;
+  uint64_t room = nm_ring_room(&node->ring) / 2;
+  if (host->waiting_first != NULL || node->phase != NM_NODE_IS_OPEN) {
+    return 0;
+  }
+  return (uint32_t)(host->credit < room ? host->credit : room);
+}
+
 bool nm_mail_input(nm_node *node, nm_event *event) {
   nm_mail_host *host = node->mail;
   bool holds = nm_event_holds_credit(event);
+  nm_router_expect(host->router, expected(node));
   if (!nm_router_input(host->router, event, node->loop->now)) {
     return false;
   }
@@ -130,6 +141,10 @@ void nm_mail_turn(nm_node *node) {
     nm_router_tick(host->router, node->loop->now);
     host->moved = true;
   }
+}
+
+bool nm_mail_has_job(const nm_node *node) {
+  return node->mail != NULL && nm_router_has_job(node->mail->router);
 }
 
 nm_mail_job *nm_mail_take_job(nm_node *node) {

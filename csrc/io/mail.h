@@ -115,6 +115,8 @@ void nm_mail_free(nm_node *node);
 bool nm_mail_input(nm_node *node, nm_event *event);
 /* Runs what is due. */
 void nm_mail_turn(nm_node *node);
+/* Whether nm_mail_take_job would have something to look at. */
+bool nm_mail_has_job(const nm_node *node);
 /* A job of the router's to be run now; searches for stamps are set aside. NULL:
  * there is none. */
 nm_mail_job *nm_mail_take_job(nm_node *node);

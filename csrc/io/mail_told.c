@@ -133,20 +133,23 @@ static bool deliver_states(nm_node *node) {
 
 /* ---- received messages ---- */
 
-/* Room and credit: it is proven and told. False: it goes on waiting. */
+/* Room and credit: it is proven, unless it was ahead, and told. False: it goes
+ * on waiting. */
 static bool tell_received(nm_node *node, nm_mail *mail) {
   nm_mail_host *host = node->mail;
-  nm_node_event *slot = host->credit == 0 ? NULL : nm_node_slot(node, 0);
+  bool proven = mail->token == 0;
+  nm_node_event *slot =
+      host->credit == 0 && !proven ? NULL : nm_node_slot(node, 0);
   if (slot == NULL) {
     return false;
   }
   host->moved = true;
-  if (nm_router_taken(host->router, mail->token, true, node->loop->now) !=
-      NM_OK) {
+  if (!proven && nm_router_taken(host->router, mail->token, true,
+                                 node->loop->now) != NM_OK) {
     nm_mail_dispose(mail); /* it has lapsed, and will come again */
     return true;
   }
-  host->credit--;
+  host->credit -= host->credit > 0;
   nm_mail_put_event(slot, 0, mail);
   slot->u.mail.holds_credit = true;
   nm_mail_put_source(node, &slot->u.mail);
@@ -162,6 +165,7 @@ static void wait_for_credit(nm_node *node, nm_mail *mail) {
           ? NULL
           : nm_alloc_zero(node->mem, 1, sizeof(*waiting));
   if (waiting == NULL) {
+    node->stats.events_lost += mail->token == 0; /* proven ahead */
     nm_mail_refuse(node, mail);
     return;
   }
@@ -176,7 +180,7 @@ static void wait_for_credit(nm_node *node, nm_mail *mail) {
 }
 
 static void on_received(nm_node *node, nm_mail *mail) {
-  if (node->phase != NM_NODE_IS_OPEN) {
+  if (node->phase != NM_NODE_IS_OPEN && mail->token != 0) {
     nm_mail_refuse(node, mail); /* nobody will read it */
   } else if (nm_mail_box_of(node, &mail->mailbox) != NULL) {
     nm_mail_keep_received(node, mail);

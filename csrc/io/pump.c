@@ -67,6 +67,10 @@ void nm_node_pump(nm_node *node) {
     nm_node_collect_jobs(node);
     nm_node_dispatch_jobs(node);
     moved = pump_outputs(node);
+    if (node->loop->dirty != NULL && nm_mail_has_job(node)) {
+      nm_conn_flush_all(node->loop); /* a proof need not wait for it */
+    }
+    moved = nm_node_collect_mail(node) || moved;
     moved = nm_node_resume(node, false) || moved;
     nm_node_publish(node); /* who reads an event finds it in the figures */
     (void)nm_node_deliver(node);

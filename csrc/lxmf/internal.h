@@ -37,6 +37,7 @@ typedef struct nm_mailbox {
   uint32_t stamp_cost;
   bool enforce_stamps;
   bool enforce_ratchets;
+  bool durable;
   uint32_t limit_kb;
   bool paused;
   uint32_t dropped[NM_MAIL_DROPS];
@@ -160,6 +161,7 @@ typedef struct nm_parcel {
   nm_mail mail;           /* what will be told */
   nm_mail_job *work;
   bool encrypted;       /* it came as lxmf_data */
+  bool ahead;           /* it was proven before its signature was checked */
   struct nm_sync *sync; /* that fetched it, or NULL */
 } nm_parcel;
 
@@ -245,6 +247,8 @@ struct nm_router {
   bool slow_freed;         /* one of them ended: others may go */
   nm_lane *woken;
   uint32_t parcel_count;
+  uint32_t ahead_count; /* of them proven ahead */
+  uint32_t ahead_max;
   uint32_t drop_news; /* mailboxes with some */
   nm_sync *syncs;
   nm_sync *syncs_told;

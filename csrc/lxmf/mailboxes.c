@@ -142,6 +142,7 @@ int nm_router_open(nm_router *router, const nm_mailbox_spec *spec,
   mailbox->limit_kb =
       spec->limit_kb != 0 ? spec->limit_kb : NM_LXMF_DELIVERY_LIMIT_KB;
   mailbox->enforce_ratchets = spec->enforce_ratchets;
+  mailbox->durable = spec->durable;
   mailbox->identity = nm_block_copy(
       router->mem, nm_span_of(spec->identity, sizeof(*spec->identity)));
   int status =

@@ -2,9 +2,9 @@
  * (LXMF 2.4, 4.5).
  *
  * Nothing is proven before it is known to be a message: what is malformed or
- * cannot be decrypted gets no proof. Duplicates, messages of ignored or
- * blackholed sources and those without the stamp that is asked for get theirs,
- * or their senders would go on sending.
+ * cannot be decrypted gets no proof. Who signed it may be found out later.
+ * Duplicates, messages of ignored or blackholed sources and those without the
+ * stamp that is asked for get theirs, or their senders would go on sending.
  */
 #include "lxmf/internal.h"
 
@@ -27,6 +27,7 @@ void nm_parcel_free(nm_router *router, nm_parcel *parcel) {
   if (parcel->work != NULL) {
     nm_mail_job_free(parcel->work);
   }
+  router->ahead_count -= parcel->ahead;
   nm_mail_dispose(&parcel->mail);
   nm_release(router->mem, parcel);
   router->parcel_count--;
@@ -128,6 +129,40 @@ static void know_source(nm_router *router, nm_mail_job *work,
   }
 }
 
+/* It and its encrypted form are known for duplicates from now on. */
+static void see(nm_router *router, const nm_parcel *parcel) {
+  nm_seen_put(router, parcel->mail.id, true);
+  if (parcel->encrypted) {
+    nm_seen_put(router, parcel->mail.transient_id, true);
+  }
+}
+
+void nm_router_expect(nm_router *router, uint32_t count) {
+  router->ahead_max = count;
+}
+
+/* Whether it will be told of whatever its signature is; its id then. */
+static bool may_prove_ahead(nm_router *router, const nm_mailbox *mailbox,
+                            nm_parcel *parcel) {
+  nm_mail *mail = &parcel->mail;
+  nm_lxmf_view view;
+  nm_fault fault;
+  nm_buffer scratch;
+  bool durable;
+  if (!router->config.hold || router->ahead_count >= router->ahead_max ||
+      mailbox->durable || mailbox->stamp_cost > 0 || parcel->held == 0 ||
+      mail->representation != NM_LXMF_PACKET ||
+      nm_is_ignored(router, &mail->peer) ||
+      nm_lxmf_decode(nm_block_span(mail->packed), NULL, &view, &fault) !=
+          NM_OK) {
+    return false;
+  }
+  nm_buffer_init(&scratch, router->mem, NULL, 0, 0);
+  int status = nm_lxmf_message_id(&view, &scratch, mail->id);
+  nm_buffer_dispose(&scratch);
+  return status == NM_OK && !nm_seen_has(router, mail->id, &durable);
+}
+
 /* |packed| is taken over. */
 static void inspect(nm_router *router, nm_parcel *parcel, nm_block *packed) {
   nm_span bytes = nm_block_span(packed);
@@ -159,6 +194,12 @@ static void inspect(nm_router *router, nm_parcel *parcel, nm_block *packed) {
   work->bytes = nm_block_hold(packed);
   work->cost = mailbox->stamp_cost;
   nm_tickets_for_check(router, &parcel->mail.peer, work);
+  if (may_prove_ahead(router, mailbox, parcel)) {
+    parcel->ahead = true;
+    router->ahead_count++;
+    see(router, parcel);
+    conclude(router, parcel, true, true);
+  }
   parcel->work = work;
   nm_router_submit(router, work);
 }
@@ -177,16 +218,12 @@ static void tell(nm_router *router, nm_parcel *parcel) {
   router->mail_last = parcel;
 }
 
-/* It and its encrypted form are known for duplicates from now on. */
-static void see(nm_router *router, const nm_parcel *parcel) {
-  nm_seen_put(router, parcel->mail.id, true);
-  if (parcel->encrypted) {
-    nm_seen_put(router, parcel->mail.transient_id, true);
-  }
-}
-
 /* Told of once; proven at once, or when the driver has it (LXMF 4.5). */
 static void deliver(nm_router *router, nm_parcel *parcel) {
+  if (parcel->ahead) {
+    tell(router, parcel);
+    return;
+  }
   if (!router->config.hold) {
     see(router, parcel);
     tell(router, parcel);
@@ -224,7 +261,7 @@ static void judge(nm_router *router, nm_parcel *parcel,
     drop(router, parcel, NM_MAIL_DROP_UNSTAMPED, true);
   } else if (nm_is_ignored(router, &mail->peer)) {
     drop(router, parcel, NM_MAIL_DROP_IGNORED, true);
-  } else if (nm_seen_has(router, mail->id, &durable)) {
+  } else if (!parcel->ahead && nm_seen_has(router, mail->id, &durable)) {
     /* Proven only once the first of them is durable. */
     drop(router, parcel, NM_MAIL_DROP_DUPLICATE, durable);
   } else {
@@ -347,9 +384,13 @@ void nm_parcel_worked(nm_parcel *parcel, nm_mail_job *work) {
     } else {
       inspect(router, parcel, packed);
     }
-  } else if (work->status != NM_OK) {
+  } else if (work->status != NM_OK && !parcel->ahead) {
     drop(router, parcel, NM_MAIL_DROP_MALFORMED, false);
   } else {
+    if (work->status != NM_OK) { /* no memory to check what was proven */
+      work->unverified = NM_LXMF_SIGNATURE_INVALID;
+      memcpy(work->id, parcel->mail.id, sizeof(work->id));
+    }
     judge(router, parcel, work);
   }
   nm_mail_job_free(work);

@@ -146,6 +146,10 @@ uint64_t nm_router_deadline(const nm_router *router) {
 
 /* ---- jobs ---- */
 
+bool nm_router_has_job(const nm_router *router) {
+  return router->work_first != NULL;
+}
+
 nm_mail_job *nm_router_job(nm_router *router) {
   nm_mail_job *work = router->work_first;
   if (work != NULL) {

@@ -60,6 +60,7 @@ uint64_t nm_router_deadline(const nm_router *router);
 /* Takes the next job, NULL when there is none; run it with nm_mail_job_run on
  * any thread and give it back. */
 nm_mail_job *nm_router_job(nm_router *router);
+bool nm_router_has_job(const nm_router *router);
 void nm_router_job_done(nm_router *router, nm_mail_job *work, nm_now now);
 
 typedef enum nm_mail_kind {
@@ -95,7 +96,8 @@ typedef struct nm_mail {
   nm_lxmf_method method;
   nm_lxmf_representation representation;
   /* RECEIVED */
-  uint64_t token; /* for nm_router_taken; 0 without `hold` */
+  uint64_t token; /* for nm_router_taken; 0: it is proven, as without `hold` or
+                     ahead by nm_router_expect */
   nm_lxmf_unverified unverified;
   bool stamp_checked; /* the mailbox asks for stamps */
   bool stamp_valid;
@@ -134,6 +136,13 @@ void nm_mail_dispose(nm_mail *mail);
  * has lapsed. */
 int nm_router_taken(nm_router *router, uint64_t token, bool ok, nm_now now);
 
+/* With `hold`: the driver has room for |count| more messages, of those that it
+ * has not been told of yet. So many that come as packets for mailboxes that are
+ * not `durable` and ask for no stamp are proven as soon as they are known to be
+ * messages: their signature is checked while the proof is on its way, and they
+ * are told of without a token. Each call replaces the one before. */
+void nm_router_expect(nm_router *router, uint32_t count);
+
 /* Puts back the id of a message or of its encrypted form that was taken in an
  * earlier run. Without memory it is not remembered. */
 void nm_router_seen(nm_router *router, const uint8_t id[NM_HASH_SIZE]);
@@ -156,6 +165,7 @@ typedef struct nm_mailbox_spec {
   uint32_t limit_kb;           /* of a message over a link [1000] */
   bool ratchets;               /* are announced [true] */
   bool enforce_ratchets;
+  bool durable;          /* what comes in is never proven ahead */
   uint64_t last_emitted; /* what was stored earlier, as in nm_dest_spec */
   nm_span ratchet_file;
 } nm_mailbox_spec;

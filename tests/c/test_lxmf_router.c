@@ -111,6 +111,50 @@ NM_TEST(a_held_message_is_proven_when_it_is_durable) {
   mail_dispose(m);
 }
 
+NM_TEST(an_expected_message_is_proven_before_its_signature_was_checked) {
+  nm_router_config config = {.hold = true};
+  mail_net *m = two(&config);
+  nm_policy policy = mail_by(NM_LXMF_OPPORTUNISTIC);
+  uint8_t ids[2][NM_HASH_SIZE];
+  nm_router_expect(m->routers[1], 1);
+  m->stops_work = true;
+  for (int i = 0; i < 2; i++) {
+    NM_CHECK_OK(mail_send(m, 0, 1, 10, &policy, ids[i]));
+    mail_pass(m, 1000000);
+    NM_CHECK_INT(mail_state(m, 0, ids[i]),
+                 i == 0 ? NM_LXMF_DELIVERED : NM_LXMF_SENT);
+  }
+  NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 0);
+  m->stops_work = false;
+  mail_pass(m, 1000);
+  NM_CHECK_INT(mail_state(m, 0, ids[1]), NM_LXMF_DELIVERED);
+  NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 2);
+  for (int i = 0; i < m->count[1]; i++) {
+    const nm_mail *mail = &m->kept[1][i];
+    if (mail->kind == NM_MAIL_RECEIVED) {
+      bool first = memcmp(mail->id, ids[0], NM_HASH_SIZE) == 0;
+      NM_CHECK_INT(mail->unverified, NM_LXMF_VERIFIED);
+      NM_CHECK((mail->token == 0) == first);
+    }
+  }
+  mail_dispose(m);
+}
+
+NM_TEST(a_durable_mailbox_proves_nothing_ahead) {
+  nm_router_config config = {.hold = true};
+  mail_net *m = two(&config);
+  uint8_t id[NM_HASH_SIZE];
+  nm_policy policy = mail_by(NM_LXMF_OPPORTUNISTIC);
+  nm_mailbox_find(m->routers[1], &m->boxes[1])->durable = true;
+  nm_router_expect(m->routers[1], 1);
+  m->leaves_tokens = true;
+  NM_CHECK_OK(mail_send(m, 0, 1, 10, &policy, id));
+  mail_pass(m, 1000000);
+  NM_CHECK_INT(mail_state(m, 0, id), NM_LXMF_SENT);
+  NM_CHECK(mail_last(m, 1, NM_MAIL_RECEIVED)->token != 0);
+  mail_dispose(m);
+}
+
 NM_TEST(a_message_that_could_not_be_stored_comes_again) {
   nm_router_config config = {.hold = true};
   mail_net *m = two(&config);
