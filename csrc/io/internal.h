@@ -85,6 +85,7 @@ struct nm_loop {
   nm_conn_line ready;
   nm_timer rest;        /* the first one of `resting` has waited long enough */
   struct nm_dgram *wet; /* datagram sockets with output to send */
+  struct nm_node *waking; /* nodes whose reader has something to read */
   nm_pool pool;
   nm_clerk clerk;
   nm_cipher cipher;
@@ -109,6 +110,9 @@ nm_loop *nm_loop_hold(nm_loop *loop);
 void nm_loop_drop(nm_loop *loop);
 /* Posts something that a node still waits for: never refused. Any thread. */
 void nm_loop_return(nm_loop *loop, nm_post *post);
+/* Wakes the readers that are to be woken: after the output of the turn, which
+ * others wait for longer. */
+void nm_loop_wake_readers(nm_loop *loop);
 /* Reads the clocks. */
 nm_now nm_loop_now(nm_loop *loop);
 /* Room for |more| timers. Loop's thread. NM_E(MEMORY). */
@@ -315,7 +319,9 @@ typedef struct nm_node {
   struct nm_node *next;
   struct nm_node *prev;
   struct nm_node *next_active;
+  struct nm_node *next_waking;
   bool is_active;
+  bool is_waking;
   nm_node_phase phase;
   unsigned credited; /* of `drained` */
   nm_timer deadline;

@@ -108,6 +108,7 @@ static void turn(nm_loop *loop, bool polled) {
   pump_active(loop);
   nm_conn_flush_all(loop);
   nm_dgram_flush_all(loop);
+  nm_loop_wake_readers(loop);
   if (loop->stopping && loop->nodes == NULL) {
     if (!uv_is_closing((uv_handle_t *)&loop->wake)) {
       close_handles(loop);
@@ -158,7 +159,8 @@ static void on_before_poll(uv_prepare_t *handle) {
   if (loop->due) {
     set_spin(loop);
   }
-  if (loop->active != NULL || loop->dirty != NULL || loop->wet != NULL) {
+  if (loop->active != NULL || loop->dirty != NULL || loop->wet != NULL ||
+      loop->waking != NULL) {
     turn(loop, false);
   }
   loop->poll_ns = uv_hrtime();

@@ -25,8 +25,22 @@ static void push(nm_node *node, bool quiet) {
   if (quiet && nm_ring_count(&node->ring) < node->ring.cap / 4) {
     return;
   }
-  if (atomic_load(&node->asleep) && atomic_exchange(&node->asleep, false)) {
-    nm_waker_signal(&node->waker);
+  if (atomic_load(&node->asleep) && !node->is_waking) {
+    node->is_waking = true;
+    node->next_waking = node->loop->waking;
+    node->loop->waking = nm_node_hold(node);
+  }
+}
+
+void nm_loop_wake_readers(nm_loop *loop) {
+  while (loop->waking != NULL) {
+    nm_node *node = loop->waking;
+    loop->waking = node->next_waking;
+    node->is_waking = false;
+    if (atomic_exchange(&node->asleep, false)) {
+      nm_waker_signal(&node->waker);
+    }
+    nm_node_drop(node);
   }
 }
 

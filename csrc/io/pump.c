@@ -89,6 +89,9 @@ void nm_node_pump(nm_node *node) {
   }
   nm_node_publish(node);
   nm_node_publish_ifaces(node);
+  if (node->loop->dirty == NULL && node->loop->wet == NULL) {
+    nm_loop_wake_readers(node->loop); /* no output that would wait for it */
+  }
   if (!moved) {
     nm_node_proceed(node);
   }
