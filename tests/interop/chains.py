@@ -24,6 +24,7 @@ from interop.upstream import (
     client,
     config,
     content,
+    digest,
     find,
     server,
     spawn,
@@ -34,7 +35,17 @@ from netmesh.destinations import LocalDestination
 from netmesh.interfaces import UDP, TCPClient, TCPServer
 from netmesh.messaging import Mailbox
 
-__all__ = ["Chain", "Edge", "Place", "chain", "converse", "meet_by_announces", "opened", "star"]
+__all__ = [
+    "Chain",
+    "Edge",
+    "Place",
+    "chain",
+    "converse",
+    "meet_by_announces",
+    "opened",
+    "send_messages",
+    "star",
+]
 
 COMPLETE = 6
 """Upstream's state of a resource that was proven."""
@@ -42,6 +53,8 @@ LOST_S = 1.0
 """After this long something on a lossy wire is taken to be lost."""
 MESSAGE_S = 6.0
 """How long a message of upstream may take before another one is tried."""
+LETTER_S = 12.0
+"""The same over a lossy wire, on which upstream sends a packet again after ten seconds."""
 HOST = "127.0.0.1"
 
 
@@ -515,6 +528,70 @@ async def converse(here: Place, there: Place, *, size: int = 20_000, messages: b
     """From one end to the other: path, packet and proof, link, requests, a resource, LXMF."""
     talk = _from_node if here.ours else _from_peer
     await talk(here, there, size, messages=messages)
+
+
+LETTERS = ((Method.OPPORTUNISTIC, 150), (Method.DIRECT, 250), (Method.DIRECT, 20_000))
+"""Method and size of messages: in a packet of its own, in one of a link, as a resource."""
+
+
+async def _letter_to(place: Place, title: str) -> tuple[str, bytes]:
+    """What of the title's message came: digest of its content, and its source."""
+    if place.peer is not None:
+        got = await place.peer.wait("message", title=title)
+        return got["digest"], bytes.fromhex(got["source"])
+    assert place.mailbox is not None
+    while True:
+        message = await place.mailbox.get(timeout=PATIENCE)
+        if message.title == title:
+            return digest(message.content.encode()), bytes(message.source)
+
+
+async def _meet_by_post(here: Place, there: Place) -> None:
+    """Lets a mailbox announce until it is heard.
+
+    It is not asked for: a request that gets lost behind an upstream relay makes that swallow the
+    following ones for 45 s (RNS 1, 8.9.4).
+    """
+    heard = here.node.announces("lxmf.delivery") if here.node is not None else None
+    for _ in range(TRIES):
+        await there.announce_post()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ATTEMPT_S):
+                while heard is not None and (await heard.get()).destination != there.post:
+                    pass
+                if here.peer is not None:
+                    await here.peer.wait("announce", destination=there.post.hex())
+            return
+    raise AssertionError(f"announced {TRIES} times and never heard")
+
+
+async def send_messages(here: Place, there: Place) -> None:
+    """From one mailbox to the other, by each of :data:`LETTERS`, again when one got lost."""
+    await _meet_by_post(here, there)
+    for method, size in LETTERS:
+        text = content("letter", size).hex()[:size]  # compresses to half, not to one packet
+        titles: list[str] = []
+
+        def order(
+            attempt: int, text: str = text, method: Method = method, titles: list[str] = titles
+        ) -> dict[str, Any]:
+            titles.append(f"{method.name} {len(text)} {attempt}")
+            return {
+                "destination": there.post.hex(),
+                "content": text,
+                "title": titles[-1],
+                "method": int(method),
+            }
+
+        if here.peer is not None:
+            await here.peer.ask("message", "delivered", orders=order, attempt_s=LETTER_S)
+        else:
+            assert here.mailbox is not None
+            titles.append(f"{method.name} {size}")
+            await here.mailbox.send(
+                there.post, text, title=titles[-1], method=method, timeout=2 * PATIENCE
+            )
+        assert await _letter_to(there, titles[-1]) == (digest(text.encode()), here.post)
 
 
 # ---------------------------------------------------------------------------------- stars

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from interop.chains import Edge, Place, chain, converse, meet_by_announces, opened, star
+from interop.chains import (
+    Edge,
+    Place,
+    chain,
+    converse,
+    meet_by_announces,
+    opened,
+    send_messages,
+    star,
+)
 from interop.upstream import ATTEMPT_S, PATIENCE, TRIES, find
 from netmesh import DestinationHash
 from netmesh.constants import InterfaceMode
@@ -49,6 +58,36 @@ async def test_a_chain_over_a_wire_that_loses_packets(python: str, tmp_path: Pat
         await meet_by_announces(made.left, made.right, hops=3)
         await converse(made.left, made.right, size=6_000, messages=False)
         await converse(made.right, made.left, size=6_000, messages=False)
+        assert sum(wire.lost for wire in made.wires.values()) > 0
+
+
+# Seeds that lose their first datagram among the first sixty, in the midst of a message.
+LOSSY_ROADS = {
+    "nRNr": [
+        Edge(kind="udp", loss=0.03, seed=19),
+        Edge(),
+        Edge(kind="udp", loss=0.03, seed=44),
+    ],
+    "nNRNNRNNr": [
+        Edge(kind="udp", loss=0.02, seed=50),
+        *(Edge() for _ in range(3)),
+        Edge(kind="udp", loss=0.02, seed=15),
+        *(Edge() for _ in range(2)),
+        Edge(kind="udp", loss=0.02, seed=39),
+    ],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("road", LOSSY_ROADS, ids=["three hops", "eight hops"])
+async def test_messages_over_a_road_that_loses_packets(
+    road: str, python: str, tmp_path: Path
+) -> None:
+    """LXMF 3: in a packet, over a link, and as a resource, both ways: each comes once."""
+    async with chain(road, LOSSY_ROADS[road], tmp_path, python) as made:
+        await meet_by_announces(made.left, made.right, hops=len(road) - 1)
+        await send_messages(made.left, made.right)
+        await send_messages(made.right, made.left)
         assert sum(wire.lost for wire in made.wires.values()) > 0
 
 
