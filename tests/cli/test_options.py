@@ -28,6 +28,7 @@ BENCH = "unit/test_bench_command.py"
 SIM = "sim/test_simulation.py"
 EXECUTORS = "sim/test_executors.py"
 HERE = "cli/test_options.py"
+SYNC = "cli/test_inbox_sync.py"
 COMMAND = "cli/test_command.py"
 PAPER = "cli/test_paper.py"
 MAIL = "cli/test_mail_commands.py"
@@ -78,7 +79,14 @@ MATRIX: dict[tuple[str, ...], dict[str, str]] = {
         "--count": f"{MAIL}:test_messages_are_shown_as_they_come",
         "--timeout": f"{MAIL}:test_an_inbox_ends_after_its_time",
         "--save": f"{MAIL}:test_messages_are_shown_as_they_come",
+        "--progress": f"{SYNC}:test_large_messages_on_their_way_are_told_of",
         "--json": f"{MAIL}:test_messages_are_shown_as_they_come",
+        "--sync": f"{SYNC}:test_what_a_node_keeps_is_fetched_once",
+        "--once": f"{SYNC}:test_what_a_node_keeps_is_fetched_once",
+        "--every": f"{SYNC}:test_it_fetches_again_and_again",
+        "--limit": f"{SYNC}:test_what_a_node_keeps_is_fetched_once",
+        "--retain": f"{SYNC}:test_what_a_node_keeps_is_fetched_once",
+        "--fetch-timeout": f"{SYNC}:test_a_fetch_that_fails_ends_with_1",
         "--storage": f"{MAIL}:test_a_storage_has_the_identity_and_its_own_lock",
         "--identity": WAYS,
         "--name": f"{MAIL}:test_a_message_is_sent_and_proven",
