@@ -109,7 +109,8 @@ async def test_what_a_node_keeps_is_fetched_once(tmp_path: Path) -> None:
         status, lines, err = await at.inbox("--sync", node, "--once")
         assert (status, messages(lines), at.kept) == (0, ["one", "three", "two"], {}), err
         # For people the fetch is told of beside the messages.
-        status, out, err = await at.here.run("inbox", *at.here.options("--sync", node, "--once"))
+        words = at.here.options("--sync", node, "--once", "--progress")
+        status, out, err = await at.here.run("inbox", *words)
         assert (status, out) == (0, "")
         assert err.splitlines()[-1] == f"fetched 0 from {node}"
 

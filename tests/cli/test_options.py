@@ -79,7 +79,7 @@ MATRIX: dict[tuple[str, ...], dict[str, str]] = {
         "--count": f"{MAIL}:test_messages_are_shown_as_they_come",
         "--timeout": f"{MAIL}:test_an_inbox_ends_after_its_time",
         "--save": f"{MAIL}:test_messages_are_shown_as_they_come",
-        "--progress": f"{SYNC}:test_large_messages_on_their_way_are_told_of",
+        "--progress": f"{SYNC}:test_what_a_node_keeps_is_fetched_once",
         "--json": f"{MAIL}:test_messages_are_shown_as_they_come",
         "--sync": f"{SYNC}:test_what_a_node_keeps_is_fetched_once",
         "--once": f"{SYNC}:test_what_a_node_keeps_is_fetched_once",
