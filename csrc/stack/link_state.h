@@ -102,6 +102,7 @@ typedef struct nm_transfer_out {
   uint32_t retries;
   uint64_t wire_bytes;
   uint64_t requests;
+  bool pauses; /* the timer presents the current segment */
   nm_timer timer;
 } nm_transfer_out;
 

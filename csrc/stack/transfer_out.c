@@ -78,21 +78,25 @@ static void unlink_transfer(nm_transfer_out *t) {
 
 static void begin_next(nm_engine *engine, nm_link *link);
 
-/* Upstream proves a resource before it has told its program of it, and takes it
- * for unfinished again when a part of the next one comes in between. So a near
- * peer that answers as slowly as a program in Python gets time for that. */
+/* Upstream proves a segment before it has taken it off its list. A part of the
+ * next one that comes in between may be passed over, and is asked for again
+ * only a quarter of a second later; and the segment before is taken for
+ * unfinished again. So a near peer that answers as slowly as a program in
+ * Python gets time for that. */
 #define SLOW_ANSWER_US 300u
 #define NEAR_US 10000u
 #define PAUSE_ANSWERS 8u
+#define PAUSE_ANSWERS_INSIDE 4u /* no program is told between segments */
 #define PAUSE_MIN_US 5000u
 #define PAUSE_MAX_US 30000u
 
-static void pause_after(const nm_engine *engine, nm_link *link) {
+static void pause_after(const nm_engine *engine, nm_link *link,
+                        uint64_t answers) {
   uint64_t answer = link->learned->out_answer_us;
   if (answer < SLOW_ANSWER_US || answer > NEAR_US) {
     return;
   }
-  uint64_t pause = answer * PAUSE_ANSWERS;
+  uint64_t pause = answer * answers;
   pause = pause < PAUSE_MIN_US ? PAUSE_MIN_US : pause;
   pause = pause > PAUSE_MAX_US ? PAUSE_MAX_US : pause;
   link->learned->out_pause_until = engine->now.mono_us + pause;
@@ -294,10 +298,11 @@ static int present(nm_engine *engine, nm_transfer_out *t) {
   return status;
 }
 
-/* At once, or when the peer had its pause after the resource before. */
+/* At once, or when the peer had its pause after the segment before. */
 static int present_in_time(nm_engine *engine, nm_transfer_out *t) {
   uint64_t now = engine->now.mono_us;
-  if (t->current.index > 1 || now >= t->link->learned->out_pause_until) {
+  t->pauses = now < t->link->learned->out_pause_until;
+  if (!t->pauses) {
     return present(engine, t);
   }
   nm_engine_arm(engine, &t->timer, t->link->learned->out_pause_until - now);
@@ -348,7 +353,7 @@ static void advance(nm_engine *engine, nm_transfer_out *t) {
   t->state = NM_RESOURCE_TRANSFERRING;
   nm_timer_disarm(&engine->timers, &t->timer);
   int status = t->current.index == 0 ? seal(engine, t, &t->current, next)
-               : t->current.ready    ? present(engine, t)
+               : t->current.ready    ? present_in_time(engine, t)
                                      : NM_OK;
   if (status != NM_OK) {
     send_cancel(engine, t);
@@ -366,6 +371,7 @@ void nm_transfer_out_restart(nm_engine *engine, nm_transfer_out *t,
   drop_segment(&t->current);
   drop_segment(&t->ahead);
   nm_timer_disarm(&engine->timers, &t->timer);
+  t->pauses = false;
   t->state = NM_RESOURCE_QUEUED;
   t->plan = plan;
   t->base = base;
@@ -640,9 +646,10 @@ nm_drop nm_transfer_proof(nm_engine *engine, nm_link *link, nm_span payload) {
     note_rate(engine, t);
   }
   if (t->current.index < t->plan.segments) {
+    pause_after(engine, link, PAUSE_ANSWERS_INSIDE);
     advance(engine, t);
   } else {
-    pause_after(engine, link);
+    pause_after(engine, link, PAUSE_ANSWERS);
     finish(engine, t, NM_RESOURCE_COMPLETE, NM_STAGE_NONE);
   }
   return NM_DROP_NONE;
@@ -681,8 +688,10 @@ static void time_over(void *user, nm_timer *timer) {
   nm_transfer_out *t =
       (nm_transfer_out *)(void *)((char *)timer -
                                   offsetof(nm_transfer_out, timer));
-  if (t->state == NM_RESOURCE_QUEUED && t->current.ready) {
+  if (t->pauses) {
+    t->pauses = false;
     if (present(engine, t) != NM_OK) {
+      send_cancel(engine, t);
       finish(engine, t, NM_RESOURCE_FAILED, NM_STAGE_TRANSFER);
     }
     return;
