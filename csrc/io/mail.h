@@ -67,6 +67,7 @@ typedef struct nm_mail_host {
   nm_mail_waiting *waiting_first;
   nm_mail_waiting *waiting_last;
   size_t waiting_bytes;
+  uint32_t waiting_proven; /* of them proven ahead; they stand first */
   uint64_t credit;
   unsigned credited;         /* of `mail_drained` */
   nm_mail_job *stamps_first; /* searches that wait for a worker */

@@ -133,13 +133,18 @@ static bool deliver_states(nm_node *node) {
 
 /* ---- received messages ---- */
 
+/* Credit that those have which were proven ahead and are yet to be told of. */
+static uint64_t pledged(const nm_mail_host *host) {
+  return (uint64_t)nm_router_ahead(host->router) + host->waiting_proven;
+}
+
 /* Room and credit: it is proven, unless it was ahead, and told. False: it goes
  * on waiting. */
 static bool tell_received(nm_node *node, nm_mail *mail) {
   nm_mail_host *host = node->mail;
   bool proven = mail->token == 0;
   nm_node_event *slot =
-      host->credit == 0 && !proven ? NULL : nm_node_slot(node, 0);
+      !proven && host->credit <= pledged(host) ? NULL : nm_node_slot(node, 0);
   if (slot == NULL) {
     return false;
   }
@@ -157,6 +162,7 @@ static bool tell_received(nm_node *node, nm_mail *mail) {
   return true;
 }
 
+/* What was proven ahead waits for room alone, and goes first. */
 static void wait_for_credit(nm_node *node, nm_mail *mail) {
   nm_mail_host *host = node->mail;
   size_t size = nm_block_span(mail->packed).len;
@@ -171,12 +177,17 @@ static void wait_for_credit(nm_node *node, nm_mail *mail) {
   }
   waiting->mail = *mail;
   host->waiting_bytes += size;
-  if (host->waiting_last != NULL) {
-    host->waiting_last->next = waiting;
-  } else {
+  if (host->waiting_first == NULL) {
     host->waiting_first = waiting;
+    host->waiting_last = waiting;
+  } else if (mail->token == 0) {
+    waiting->next = host->waiting_first;
+    host->waiting_first = waiting;
+  } else {
+    host->waiting_last->next = waiting;
+    host->waiting_last = waiting;
   }
-  host->waiting_last = waiting;
+  host->waiting_proven += mail->token == 0;
 }
 
 static void on_received(nm_node *node, nm_mail *mail) {
@@ -184,7 +195,8 @@ static void on_received(nm_node *node, nm_mail *mail) {
     nm_mail_refuse(node, mail); /* nobody will read it */
   } else if (nm_mail_box_of(node, &mail->mailbox) != NULL) {
     nm_mail_keep_received(node, mail);
-  } else if (node->mail->waiting_first != NULL || !tell_received(node, mail)) {
+  } else if ((mail->token != 0 && node->mail->waiting_first != NULL) ||
+             !tell_received(node, mail)) {
     wait_for_credit(node, mail);
   }
 }
@@ -201,9 +213,11 @@ static bool tell_waiting(nm_node *node) {
   while (host->waiting_first != NULL) {
     nm_mail_waiting *waiting = host->waiting_first;
     size_t size = nm_block_span(waiting->mail.packed).len;
+    bool proven = waiting->mail.token == 0;
     if (!tell_received(node, &waiting->mail)) {
       return false;
     }
+    host->waiting_proven -= proven;
     host->waiting_bytes -= size;
     host->waiting_first = waiting->next;
     host->waiting_last = waiting->next == NULL ? NULL : host->waiting_last;

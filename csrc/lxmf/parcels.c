@@ -141,6 +141,10 @@ void nm_router_expect(nm_router *router, uint32_t count) {
   router->ahead_max = count;
 }
 
+uint32_t nm_router_ahead(const nm_router *router) {
+  return router->ahead_count;
+}
+
 /* Whether it will be told of whatever its signature is; its id then. */
 static bool may_prove_ahead(nm_router *router, const nm_mailbox *mailbox,
                             nm_parcel *parcel) {

@@ -142,6 +142,8 @@ int nm_router_taken(nm_router *router, uint64_t token, bool ok, nm_now now);
  * messages: their signature is checked while the proof is on its way, and they
  * are told of without a token. Each call replaces the one before. */
 void nm_router_expect(nm_router *router, uint32_t count);
+/* How many were proven ahead that the driver was not told of yet. */
+uint32_t nm_router_ahead(const nm_router *router);
 
 /* Puts back the id of a message or of its encrypted form that was taken in an
  * earlier run. Without memory it is not remembered. */

@@ -125,10 +125,12 @@ NM_TEST(an_expected_message_is_proven_before_its_signature_was_checked) {
                  i == 0 ? NM_LXMF_DELIVERED : NM_LXMF_SENT);
   }
   NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 0);
+  NM_CHECK_INT(nm_router_ahead(m->routers[1]), 1);
   m->stops_work = false;
   mail_pass(m, 1000);
   NM_CHECK_INT(mail_state(m, 0, ids[1]), NM_LXMF_DELIVERED);
   NM_CHECK_INT(mail_count(m, 1, NM_MAIL_RECEIVED), 2);
+  NM_CHECK_INT(nm_router_ahead(m->routers[1]), 0);
   for (int i = 0; i < m->count[1]; i++) {
     const nm_mail *mail = &m->kept[1][i];
     if (mail->kind == NM_MAIL_RECEIVED) {
