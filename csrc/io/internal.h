@@ -488,8 +488,11 @@ void nm_finish_file(nm_node *node, nm_job *job);
 const nm_block *nm_save_written(const nm_node *node, const char *name);
 /* A file was made durable, or not: |error| is a negated errno. */
 void nm_save_count(nm_node *node, const char *name, int error);
-/* The end of a batch of errands that write files. */
-int nm_save_sync(void *group);
+/* Has the storage thread |run| an errand that writes files, made durable with
+ * those beside it; |done| takes it back. False: it is not taken. */
+bool nm_save_submit(nm_node *node, nm_errand *errand,
+                    void (*run)(nm_errand *errand),
+                    void (*done)(nm_loop *loop, nm_post *post));
 /* A stored file could not be used for the reason |status| and was set aside. */
 void nm_node_tell_aside(nm_node *node, const char *name, int status);
 

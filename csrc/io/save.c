@@ -129,10 +129,6 @@ static void submit(nm_node *node, bool last) {
     fail_table(node, table, NM_E(MEMORY), UV_ENOMEM);
     return;
   }
-  p->errand.done.run = on_part_written;
-  p->errand.group = node->store;
-  p->errand.run = write_part;
-  p->errand.sync = nm_save_sync;
   p->node = node;
   p->table = table;
   p->whole = save->tables[table].whole;
@@ -140,12 +136,11 @@ static void submit(nm_node *node, bool last) {
   p->last = last;
   p->bytes = save->bytes;
   p->count = save->count;
-  if (!nm_clerk_submit(&node->loop->clerk, &p->errand)) {
+  if (!nm_save_submit(node, &p->errand, write_part, on_part_written)) {
     nm_release(node->mem, p);
     fail_table(node, table, NM_E(LIBRARY), UV_EAGAIN);
     return;
   }
-  node->work_out++;
   save->writes++;
   save->begun = true;
   save->count = 0;

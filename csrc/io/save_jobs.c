@@ -95,8 +95,22 @@ void nm_node_tell_aside(nm_node *node, const char *name, int status) {
   nm_node_tell(node, &trouble);
 }
 
-int nm_save_sync(void *group) {
+static int sync_store(void *group) {
   return nm_store_sync(group);
+}
+
+bool nm_save_submit(nm_node *node, nm_errand *errand,
+                    void (*run)(nm_errand *errand),
+                    void (*done)(nm_loop *loop, nm_post *post)) {
+  errand->done.run = done;
+  errand->group = node->store;
+  errand->run = run;
+  errand->sync = sync_store;
+  if (!nm_clerk_submit(&node->loop->clerk, errand)) {
+    return false;
+  }
+  node->work_out++;
+  return true;
 }
 
 /* ---- the engine's files ---- */
@@ -144,15 +158,9 @@ void nm_save_job(nm_node *node, nm_job *job) {
     finish_job(node, job, UV_ENOMEM);
     return;
   }
-  e->errand.done.run = on_job_written;
-  e->errand.group = node->store;
-  e->errand.run = write_job;
-  e->errand.sync = nm_save_sync;
   e->node = node;
   e->job = job;
-  if (nm_clerk_submit(&node->loop->clerk, &e->errand)) {
-    node->work_out++;
-  } else {
+  if (!nm_save_submit(node, &e->errand, write_job, on_job_written)) {
     nm_release(node->mem, e);
     finish_job(node, job, UV_EAGAIN);
   }
